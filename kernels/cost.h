@@ -1,13 +1,13 @@
-// What one call of a kernel must move and compute. Every kernel declares its cost beside its function; the same
-// function feeds the benchmark's counters and the model, so that no formula is written twice.
+// What one call of a kernel must move and compute. Every kernel declares its cost beside its function; the
+// same function feeds the benchmark's counters and the model, so that no formula is written twice.
 #ifndef ROPELINE_KERNELS_COST_H_
 #define ROPELINE_KERNELS_COST_H_
 
 namespace ropeline {
 
 // Bytes are algorithmic: what the formula reads and writes, each tensor once. Write-allocate traffic is not
-// counted, neither here nor in the stream rows that set the bandwidth. A multiply and an add are one flop each; table
-// look-ups, comparisons and conversions are none.
+// counted, neither here nor in the stream rows that set the bandwidth. A multiply and an add are one flop
+// each; table look-ups, comparisons and conversions are none.
 struct Cost {
   double bytes_read = 0;
   double bytes_written = 0;

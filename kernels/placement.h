@@ -1,8 +1,8 @@
-// The contract of a position encoding. One descriptor owns everything that tests, benchmarks and the model need to
-// know of an encoding; they loop over the registry and name none.
+// The contract of a position encoding. One descriptor owns everything that tests, benchmarks and the model
+// need to know of an encoding; they loop over the registry and name none.
 //
-// There are three placements (article, "Attention has no sense of order"); each has one tensor that it changes in
-// place, f32, rows contiguous:
+// There are three placements (article, "Attention has no sense of order"); each has one tensor that it
+// changes in place, f32, rows contiguous:
 //   input add     X [n, d_model]
 //   score bias    S [n_heads, n, n_k]
 //   Q/K rotation  Q [n, n_heads, d_head] followed by K [n, n_kv_heads, d_head]
@@ -20,7 +20,7 @@ namespace ropeline {
 enum class Placement { kInputAdd, kScoreBias, kQkRotation };
 
 const char* PlacementName(Placement placement);  // the row family: "input_add", "score_bias", "qk_rotation"
-const char* CostClass(Placement placement);      // "once at the input", "O(h·N²) per layer", "O(N·d) per layer"
+const char* CostClass(Placement placement);  // "once at the input", "O(h·N²) per layer", "O(N·d) per layer"
 
 // The kind of traffic whose stream row is the limit of the placement's kernels.
 Traffic TrafficOf(Placement placement);
@@ -42,8 +42,9 @@ struct Shape {
 // Elements of the placement's tensor, f32.
 size_t TensorElements(Placement placement, const Shape& shape);
 
-// Part `part` of `parts` of the shape and where it starts in the whole tensor: tokens for input add and rotation
-// (a rotation with n_kv_heads > 0 is sliced as one tensor per part), heads for score bias. A part may be empty.
+// Part `part` of `parts` of the shape and where it starts in the whole tensor: tokens for input add and
+// rotation (a rotation with n_kv_heads > 0 is sliced as one tensor per part), heads for score bias. A part
+// may be empty.
 Shape SliceShape(Placement placement, const Shape& shape, size_t part, size_t parts);
 
 // What setup built: angles, slopes, rows of biases.
@@ -64,10 +65,12 @@ struct Encoding {
   std::unique_ptr<EncodingTables> (*setup)(const Shape&);
   // Changes the tensor in place with the currently chosen Highway target. Dispatches once per call.
   void (*apply)(const EncodingTables&, const Shape&, float* tensor);
-  // expected[i] in double from in[i], and the natural scale[i] of its rounding error (the pair's norm for a rotation,
-  // |x|+|bias| for an addition). scale 0 means that the element must be left as it was, bit for bit.
+  // expected[i] in double from in[i], and the natural scale[i] of its rounding error (the pair's norm for a
+  // rotation, |x|+|bias| for an addition). scale 0 means that the element must be left as it was, bit for
+  // bit.
   void (*reference)(const Shape&, const float* in, double* expected, double* scale);
-  // Largest |actual − expected| allowed, in units of scale · 2^-24 (half an ulp of 1, the rounding unit of f32).
+  // Largest |actual − expected| allowed, in units of scale · 2^-24 (half an ulp of 1, the rounding unit of
+  // f32).
   double tolerance;
 };
 

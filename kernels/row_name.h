@@ -30,8 +30,8 @@ struct RowName {
   std::string Text() const;
 };
 
-// Nothing where the text has fewer than four parts or an argument without a colon. Suffixes that Google Benchmark
-// adds ("real_time", "min_time:0.050", "repeats:3", "iterations:9") are left out of args.
+// Nothing where the text has fewer than four parts or an argument without a colon. Suffixes that Google
+// Benchmark adds ("real_time", "min_time:0.050", "repeats:3", "iterations:9") are left out of args.
 std::optional<RowName> ParseRowName(std::string_view text);
 
 }  // namespace ropeline

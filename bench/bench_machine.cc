@@ -1,0 +1,214 @@
+// What the machine can do: stream (bandwidth, latency), peak (f32 FMA), sync (barrier, empty loop).
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "bench/buffer.h"
+#include "bench/harness.h"
+#include "kernels/stream.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+namespace ropeline {
+
+namespace {
+
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+constexpr size_t kSmallest = 16 * kKiB;
+
+// Working sets from 16 KiB on, `per_octave` to a doubling, whole multiples of 4 KiB, the largest included.
+std::vector<size_t> WorkingSets(size_t largest, int per_octave) {
+  std::vector<size_t> sets;
+  for (int step = 0;; ++step) {
+    const double bytes = static_cast<double>(kSmallest) * std::exp2(static_cast<double>(step) / per_octave);
+    const size_t whole = static_cast<size_t>(bytes / 4096 + 0.5) * 4096;
+    if (whole >= largest) break;
+    sets.push_back(whole);
+  }
+  sets.push_back(largest);
+  return sets;
+}
+
+// One thread's share of a working set of the whole row, in floats of one array.
+size_t ShareElements(Traffic traffic, size_t working_set_bytes, int threads) {
+  const size_t arrays = traffic == Traffic::kCopy || traffic == Traffic::kAdd ? 2 : 1;
+  return std::max<size_t>(working_set_bytes / (4 * arrays * static_cast<size_t>(threads)) / 16 * 16, 16);
+}
+
+void StreamBody(benchmark::State& state, const Row& row, const Topology& topology, Traffic traffic,
+                size_t elements, Pages pages) {
+  BeginRow(state, row, topology);
+  Arena& arena = ThreadArena(state.thread_index(), pages);
+  arena.Reset(2 * Arena::Room(elements));
+  // Large arrays keep what they hold: filling them takes longer than timing them.
+  const bool keep = 4 * elements > 4 * kMiB;
+  float* a = arena.Floats(elements, keep);
+  float* b = arena.Floats(traffic == Traffic::kCopy || traffic == Traffic::kAdd ? elements : 16, keep);
+  switch (traffic) {
+    case Traffic::kRead:
+      TimeCalls(state, row, [&] { benchmark::DoNotOptimize(StreamRead(a, elements)); });
+      break;
+    case Traffic::kCopy:
+      TimeCalls(state, row, [&] { StreamCopy(a, b, elements); });
+      break;
+    case Traffic::kUpdate:
+      TimeCalls(state, row, [&] { StreamUpdate(a, elements); });
+      break;
+    case Traffic::kAdd:
+      TimeCalls(state, row, [&] { StreamAdd(a, b, elements); });
+      break;
+  }
+}
+
+Row StreamRow(const Plan& plan, Traffic traffic, size_t working_set, int threads, Pages pages) {
+  const size_t elements = ShareElements(traffic, working_set, threads);
+  Row row;
+  row.name = {"stream", TrafficName(traffic), "f32", plan.targets.front(), {}};
+  row.name.With("ws", working_set);
+  if (pages == Pages::kSmall) row.name.With("pages", "4k");
+  row.name.With("threads", static_cast<size_t>(threads));
+  row.threads = threads;
+  row.cost = StreamCost(traffic, elements * static_cast<size_t>(threads));
+  row.items = static_cast<double>(elements) * threads;
+  row.working_set_bytes = static_cast<double>(working_set);
+  row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
+    StreamBody(state, self, topology, traffic, elements, pages);
+  };
+  return row;
+}
+
+// Chains are slow to build, so that they are kept for the repetitions of a row.
+const uint64_t* ChaseSlots(size_t bytes, Pages pages) {
+  static auto* const mappings = new std::map<std::pair<size_t, Pages>, Mapping>;
+  Mapping& mapping = (*mappings)[{bytes, pages}];
+  if (mapping.Bytes() == 0) {
+    mapping = Mapping(bytes, pages);
+    BuildChase(bytes, /*seed=*/bytes, static_cast<uint64_t*>(mapping.Data()));
+  }
+  return static_cast<const uint64_t*>(mapping.Data());
+}
+
+Row LatencyRow(const Plan& plan, size_t working_set, Pages pages) {
+  constexpr size_t kSteps = 4096;
+  Row row;
+  row.name = {"stream", "latency", "u64", "any", {}};
+  row.name.With("ws", working_set);
+  if (pages == Pages::kSmall) row.name.With("pages", "4k");
+  row.name.With("threads", size_t{1});
+  row.items = kSteps;
+  row.working_set_bytes = static_cast<double>(working_set);
+  row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    const uint64_t* slots = ChaseSlots(working_set, pages);
+    uint64_t at = 0;
+    TimeCalls(state, self, [&] { at = Chase(slots, at, kSteps); });
+    benchmark::DoNotOptimize(at);
+  };
+  return row;
+}
+
+Row PeakRow(const Plan& plan, const std::string& target, int threads) {
+  constexpr size_t kRounds = 20000;
+  Row row;
+  row.name = {"peak", "fma", "f32", target, {}};
+  row.name.With("threads", static_cast<size_t>(threads));
+  row.threads = threads;
+  row.body = [topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    float sink[2] = {0.5f, 0};
+    Row with_cost = self;
+    with_cost.cost.flops = PeakFma(1, sink) * static_cast<double>(kRounds) * self.threads;
+    with_cost.items = with_cost.cost.flops;
+    TimeCalls(state, with_cost, [&] { PeakFma(kRounds, sink); });
+    benchmark::DoNotOptimize(sink[1]);
+  };
+  return row;
+}
+
+void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  _mm_pause();
+#endif
+}
+
+// A centralised sense-reversing barrier that spins (Mellor-Crummey and Scott, "Algorithms for scalable
+// synchronization", 1991): what an engine pays between two operations.
+class SpinBarrier {
+ public:
+  explicit SpinBarrier(int threads) : threads_(threads), waiting_(0) {}
+  void Wait() {
+    const int phase = phase_.load(std::memory_order_acquire);
+    if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      waiting_.store(0, std::memory_order_relaxed);
+      phase_.store(phase + 1, std::memory_order_release);
+      return;
+    }
+    while (phase_.load(std::memory_order_acquire) == phase) Pause();
+  }
+
+ private:
+  const int threads_;
+  alignas(64) std::atomic<int> waiting_;
+  alignas(64) std::atomic<int> phase_{0};
+};
+
+Row BarrierRow(const Plan& plan, int threads) {
+  Row row;
+  row.name = {"sync", "barrier", "none", "any", {}};
+  row.name.With("threads", static_cast<size_t>(threads));
+  row.threads = threads;
+  row.items = 1;
+  const auto barrier = std::make_shared<SpinBarrier>(threads);
+  row.body = [barrier, topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    TimeCalls(state, self, [&] { barrier->Wait(); });
+  };
+  return row;
+}
+
+// What the timed loop itself costs: Debian's benchmark library announces a debug build, but its loop is in
+// the header.
+Row EmptyLoopRow(const Plan& plan) {
+  Row row;
+  row.name = {"sync", "empty_loop", "none", "any", {}};
+  row.name.With("threads", size_t{1});
+  row.items = 1;
+  row.body = [topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    TimeCalls(state, self, [&] { benchmark::ClobberMemory(); });
+  };
+  return row;
+}
+
+}  // namespace
+
+void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
+  rows->push_back(EmptyLoopRow(plan));
+  for (const std::string& target : plan.targets) {
+    for (int threads : plan.threads) rows->push_back(PeakRow(plan, target, threads));
+  }
+  for (int threads : plan.threads) rows->push_back(BarrierRow(plan, threads));
+  for (int threads : plan.threads) {
+    for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd}) {
+      // Reads for one thread show the knees: a finer grid.
+      const bool fine = !plan.quick || (traffic == Traffic::kRead && threads == 1);
+      for (size_t working_set : WorkingSets(plan.largest_stream_bytes, fine ? 2 : 1)) {
+        rows->push_back(StreamRow(plan, traffic, working_set, threads, Pages::kHuge));
+      }
+    }
+  }
+  for (size_t working_set = kSmallest; working_set <= 256 * kMiB; working_set *= 4) {
+    rows->push_back(LatencyRow(plan, working_set, Pages::kHuge));
+  }
+  // The difference that huge pages make.
+  rows->push_back(StreamRow(plan, Traffic::kRead, 256 * kMiB, 1, Pages::kSmall));
+  rows->push_back(LatencyRow(plan, 256 * kMiB, Pages::kSmall));
+}
+
+}  // namespace ropeline

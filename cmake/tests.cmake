@@ -1,0 +1,15 @@
+# One test program per folder; each x_test.cc stands beside the code it tests.
+include(GoogleTest)
+
+function(ropeline_test name)
+  cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${TEST_SOURCES})
+  target_link_libraries(${name} PRIVATE ${TEST_LIBRARIES} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE ROPELINE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST)
+endfunction()
+
+ropeline_test(kernels_test
+  SOURCES kernels/angle_table_test.cc kernels/placement_test.cc kernels/roofline_test.cc kernels/row_name_test.cc
+          kernels/score_bias_test.cc kernels/stream_test.cc
+  LIBRARIES ropeline_kernels)

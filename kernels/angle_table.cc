@@ -1,0 +1,149 @@
+// cos(a+b) = cos a·cos b − sin a·sin b
+// sin(a+b) = sin a·cos b + cos a·sin b      a: first position of a block, b: offset inside it
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/angle_table.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <hwy/highway.h>
+
+#include "kernels/angle_table.h"
+#include "kernels/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ropeline {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_HAVE_FLOAT64
+
+// One vector of bands: the angle a (cos_a, sin_a) advanced by b.
+template <class D>
+HWY_INLINE void StoreSum(D d, const double* cos_a, const double* sin_a, const double* cos_b,
+                         const double* sin_b, size_t i, size_t bands, AngleLayout layout, float* row) {
+  const hn::Rebind<float, D> df;
+  const auto ca = hn::LoadU(d, cos_a + i);
+  const auto sa = hn::LoadU(d, sin_a + i);
+  const auto cb = hn::LoadU(d, cos_b + i);
+  const auto sb = hn::LoadU(d, sin_b + i);
+  const auto cosine = hn::DemoteTo(df, hn::NegMulAdd(sa, sb, hn::Mul(ca, cb)));
+  const auto sine = hn::DemoteTo(df, hn::MulAdd(ca, sb, hn::Mul(sa, cb)));
+  switch (layout) {
+    case AngleLayout::kSplit:
+      hn::StoreU(cosine, df, row + i);
+      hn::StoreU(sine, df, row + bands + i);
+      break;
+    case AngleLayout::kCosSin:
+      hn::StoreInterleaved2(cosine, sine, df, row + 2 * i);
+      break;
+    case AngleLayout::kSinCos:
+      hn::StoreInterleaved2(sine, cosine, df, row + 2 * i);
+      break;
+  }
+}
+
+void SumRows(const double* cos_a, const double* sin_a, const double* cos_b, const double* sin_b, size_t bands,
+             size_t rows, AngleLayout layout, float* table) {
+  const hn::ScalableTag<double> d;
+  for (size_t t = 0; t < rows; ++t) {
+    ForEachVector(d, bands, [&](auto dv, size_t i) HWY_ATTR {
+      StoreSum(dv, cos_a, sin_a, cos_b + t * bands, sin_b + t * bands, i, bands, layout,
+               table + t * 2 * bands);
+    });
+  }
+}
+
+#else  // a target without double lanes
+
+void SumRows(const double* cos_a, const double* sin_a, const double* cos_b, const double* sin_b, size_t bands,
+             size_t rows, AngleLayout layout, float* table) {
+  for (size_t t = 0; t < rows; ++t) {
+    float* row = table + t * 2 * bands;
+    for (size_t i = 0; i < bands; ++i) {
+      const double cb = cos_b[t * bands + i];
+      const double sb = sin_b[t * bands + i];
+      const float cosine = static_cast<float>(cos_a[i] * cb - sin_a[i] * sb);
+      const float sine = static_cast<float>(sin_a[i] * cb + cos_a[i] * sb);
+      const bool split = layout == AngleLayout::kSplit;
+      const bool sin_first = layout == AngleLayout::kSinCos;
+      row[split ? i : 2 * i] = sin_first ? sine : cosine;
+      row[split ? bands + i : 2 * i + 1] = sin_first ? cosine : sine;
+    }
+  }
+}
+
+#endif  // HWY_HAVE_FLOAT64
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ropeline
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+
+namespace ropeline {
+
+HWY_EXPORT(SumRows);
+
+namespace {
+
+// cos and sin of position · inv_freq, with the part of the product that double cannot hold carried to first
+// order.
+void ExactAngles(const std::vector<double>& inv_freq, size_t position, double* cosine, double* sine) {
+  const double p = static_cast<double>(position);
+  for (size_t i = 0; i < inv_freq.size(); ++i) {
+    const double angle = p * inv_freq[i];
+    const double rest = std::fma(p, inv_freq[i], -angle);
+    const double c = std::cos(angle);
+    const double s = std::sin(angle);
+    cosine[i] = c - s * rest;
+    sine[i] = s + c * rest;
+  }
+}
+
+}  // namespace
+
+void BuildAngleTable(const std::vector<double>& inv_freq, size_t first_position, size_t n, AngleLayout layout,
+                     float* table) {
+  const size_t bands = inv_freq.size();
+  if (n == 0 || bands == 0) return;
+  // The two lists of exact angles are shortest together at block = √n; above 128 the offsets leave the L2
+  // cache.
+  const size_t block = std::clamp<size_t>(static_cast<size_t>(std::sqrt(static_cast<double>(n))), 1, 128);
+  std::vector<double> cos_b(block * bands), sin_b(block * bands), cos_a(bands), sin_a(bands);
+  for (size_t offset = 0; offset < block; ++offset) {
+    ExactAngles(inv_freq, offset, &cos_b[offset * bands], &sin_b[offset * bands]);
+  }
+  for (size_t t = 0; t < n; t += block) {
+    ExactAngles(inv_freq, first_position + t, cos_a.data(), sin_a.data());
+    HWY_DYNAMIC_DISPATCH(SumRows)
+    (cos_a.data(), sin_a.data(), cos_b.data(), sin_b.data(), bands, std::min(block, n - t), layout,
+     table + t * 2 * bands);
+  }
+}
+
+void BuildAngleTableScalar(const std::vector<double>& inv_freq, size_t first_position, size_t n,
+                           AngleLayout layout, float* table) {
+  const size_t bands = inv_freq.size();
+  const bool split = layout == AngleLayout::kSplit;
+  const bool sin_first = layout == AngleLayout::kSinCos;
+  for (size_t t = 0; t < n; ++t) {
+    float* row = table + t * 2 * bands;
+    for (size_t i = 0; i < bands; ++i) {
+      const double angle = static_cast<double>(first_position + t) * inv_freq[i];
+      const float cosine = static_cast<float>(std::cos(angle));
+      const float sine = static_cast<float>(std::sin(angle));
+      row[split ? i : 2 * i] = sin_first ? sine : cosine;
+      row[split ? bands + i : 2 * i + 1] = sin_first ? cosine : sine;
+    }
+  }
+}
+
+Cost AngleTableCost(size_t bands, size_t n) {
+  const double angles = static_cast<double>(bands) * static_cast<double>(n);
+  return {
+      .bytes_read = 8.0 * static_cast<double>(bands), .bytes_written = 8.0 * angles, .flops = 3.0 * angles};
+}
+
+}  // namespace ropeline
+#endif  // HWY_ONCE

@@ -1,0 +1,26 @@
+// Reproducible numbers without a generator's state: stand-ins for trained tables, and fills.
+#ifndef ROPELINE_KERNELS_HASH_H_
+#define ROPELINE_KERNELS_HASH_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ropeline {
+
+// The finaliser of splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+inline uint64_t Hash64(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+// In [−1, 1), a multiple of 2^-23, so that it is exact in f32.
+inline float HashToFloat(size_t a, size_t b) {
+  const uint64_t bits = Hash64(Hash64(a) + b) >> 40;
+  return static_cast<float>(static_cast<double>(bits) * 0x1p-23 - 1.0);
+}
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_KERNELS_HASH_H_

@@ -1,0 +1,255 @@
+// alibi:   s[h][t][k] = s[h][t][k] + slope_h · (−|q − k|)
+// t5_bias: s[h][t][k] = s[h][t][k] + row_h[k − q + n_k − 1], where row_h holds the bias of every distance
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/score_bias.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <hwy/highway.h>
+
+#include "kernels/lanes-inl.h"
+#include "kernels/score_bias.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ropeline {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// v + slope · (−|distance|), where distance = k − q; before the query it is negative already.
+template <bool kCausal, class V>
+HWY_INLINE V Alibi(V slope, V distance, V v) {
+  return hn::MulAdd(slope, kCausal ? distance : hn::Neg(hn::Abs(distance)), v);
+}
+
+template <bool kCausal>
+HWY_INLINE void AddAlibiT(const float* slopes, const Shape& shape, float* s) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t n_k = shape.n_k;
+  const auto step = hn::Set(d, static_cast<float>(lanes));
+  const auto step2 = hn::Add(step, step);
+  for (size_t h = 0; h < shape.n_heads; ++h) {
+    const auto slope = hn::Set(d, slopes[h]);
+    for (size_t t = 0; t < shape.n; ++t) {
+      float* row = s + (h * shape.n + t) * n_k;
+      const size_t q = n_k - shape.n + t;
+      const size_t touched = kCausal ? q + 1 : n_k;
+      const float from_query = -static_cast<float>(q);
+      // Positions are whole numbers below 2^24, so that distances are exact, also when counted up.
+      auto distance0 = hn::Iota(d, from_query);
+      auto distance1 = hn::Add(distance0, step);
+      size_t k = 0;
+      for (; k + 2 * lanes <= touched; k += 2 * lanes) {
+        const auto v0 = Alibi<kCausal>(slope, distance0, hn::LoadU(d, row + k));
+        const auto v1 = Alibi<kCausal>(slope, distance1, hn::LoadU(d, row + k + lanes));
+        hn::StoreU(v0, d, row + k);
+        hn::StoreU(v1, d, row + k + lanes);
+        distance0 = hn::Add(distance0, step2);
+        distance1 = hn::Add(distance1, step2);
+      }
+      if (k + lanes <= touched) {
+        hn::StoreU(Alibi<kCausal>(slope, distance0, hn::LoadU(d, row + k)), d, row + k);
+        k += lanes;
+      }
+      UpdateTail(d, row, k, touched, n_k, [&](auto dv, auto v, size_t j) HWY_ATTR {
+        const auto distance = hn::Iota(dv, from_query + static_cast<float>(j));
+        return Alibi<kCausal>(hn::Set(dv, slopes[h]), distance, v);
+      });
+    }
+  }
+}
+
+void AddAlibi(const float* slopes, const Shape& shape, float* s) {
+  if (shape.causal) return AddAlibiT<true>(slopes, shape, s);
+  return AddAlibiT<false>(slopes, shape, s);
+}
+
+// rows[h]: n + n_k − 1 biases, from distance −(n_k − 1) on, and one vector of padding; `stride` floats apart.
+void AddDistanceRows(const float* rows, size_t stride, const Shape& shape, float* s) {
+  const hn::ScalableTag<float> d;
+  const size_t n_k = shape.n_k;
+  for (size_t h = 0; h < shape.n_heads; ++h) {
+    for (size_t t = 0; t < shape.n; ++t) {
+      float* row = s + (h * shape.n + t) * n_k;
+      const size_t q = n_k - shape.n + t;
+      const float* HWY_RESTRICT bias = rows + h * stride + (n_k - 1 - q);
+      UpdateRow(d, row, shape.causal ? q + 1 : n_k, n_k,
+                [&](auto dv, auto v, size_t k) HWY_ATTR { return hn::Add(v, hn::LoadU(dv, bias + k)); });
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ropeline
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <hwy/aligned_allocator.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/hash.h"
+#include "kernels/registry.h"
+
+namespace ropeline {
+
+HWY_EXPORT(AddAlibi);
+HWY_EXPORT(AddDistanceRows);
+
+std::vector<double> AlibiSlopes(size_t n_heads) {
+  size_t power = 1;
+  while (power * 2 <= n_heads) power *= 2;
+  std::vector<double> slopes;
+  const auto slope = [](size_t heads, size_t i) {
+    return std::exp2(-8.0 * static_cast<double>(i + 1) / static_cast<double>(heads));
+  };
+  for (size_t i = 0; i < std::min(power, n_heads); ++i) slopes.push_back(slope(power, i));
+  for (size_t i = 0; slopes.size() < n_heads; i += 2) slopes.push_back(slope(2 * power, i));
+  return slopes;
+}
+
+int T5Bucket(int64_t relative_position, bool causal, const T5Buckets& buckets) {
+  int count = buckets.buckets;
+  int offset = 0;
+  int64_t distance = -relative_position;  // of a key before the query: positive
+  if (causal) {
+    distance = std::max<int64_t>(distance, 0);
+  } else {
+    count /= 2;
+    if (relative_position > 0) offset = count;
+    distance = std::abs(distance);
+  }
+  const int exact = count / 2;
+  if (distance < exact) return offset + static_cast<int>(distance);
+  const double octaves = std::log(static_cast<double>(distance) / exact) /
+                         std::log(static_cast<double>(buckets.max_distance) / exact);
+  // A distance on a bucket's edge belongs to the bucket above, whatever the logarithm's last bit.
+  const double edge = 1e-9;
+  return offset + std::min(count - 1, exact + static_cast<int>(octaves * (count - exact) + edge));
+}
+
+double BiasedScores(const Shape& shape) {
+  const double n = static_cast<double>(shape.n);
+  const double n_k = static_cast<double>(shape.n_k);
+  // Row t reaches keys 0 … n_k − n + t.
+  const double per_head = shape.causal ? n * (n_k - n) + n * (n + 1) / 2 : n * n_k;
+  return per_head * static_cast<double>(shape.n_heads);
+}
+
+Cost AlibiCost(const Shape& shape) {
+  const double scores = BiasedScores(shape);
+  return {.bytes_read = 4 * scores, .bytes_written = 4 * scores, .flops = 2 * scores};
+}
+
+Cost T5BiasCost(const Shape& shape) {
+  const double scores = BiasedScores(shape);
+  const double row = static_cast<double>(shape.causal ? shape.n_k : shape.n + shape.n_k - 1);
+  return {.bytes_read = 4 * (scores + row * static_cast<double>(shape.n_heads)),
+          .bytes_written = 4 * scores,
+          .flops = scores};
+}
+
+namespace {
+
+size_t TotalHeads(const Shape& shape) { return shape.total_heads != 0 ? shape.total_heads : shape.n_heads; }
+
+const char* RejectScores(const Shape& shape) {
+  if (shape.n_k < shape.n) return "n_k must be at least n: the queries are the last n tokens";
+  if (shape.first_head + shape.n_heads > TotalHeads(shape)) return "the heads end beyond total_heads";
+  return nullptr;
+}
+
+// A stand-in for a trained bias of bucket and head.
+float T5Entry(int bucket, size_t head) { return HashToFloat(static_cast<size_t>(bucket), head); }
+
+struct BiasTables : EncodingTables {
+  hwy::AlignedFreeUniquePtr<float[]> values;
+  size_t stride = 0;  // floats from one head's row to the next
+  size_t bytes = 0;
+  size_t Bytes() const override { return bytes; }
+};
+
+std::unique_ptr<EncodingTables> SetupAlibi(const Shape& shape) {
+  auto tables = std::make_unique<BiasTables>();
+  const auto slopes = AlibiSlopes(TotalHeads(shape));
+  tables->values = hwy::AllocateAligned<float>(shape.n_heads + 1);
+  for (size_t h = 0; h < shape.n_heads; ++h) {
+    tables->values[h] = static_cast<float>(slopes[shape.first_head + h]);
+  }
+  tables->bytes = 4 * shape.n_heads;
+  return tables;
+}
+
+void ApplyAlibi(const EncodingTables& tables, const Shape& shape, float* s) {
+  HWY_DYNAMIC_DISPATCH(AddAlibi)(static_cast<const BiasTables&>(tables).values.get(), shape, s);
+}
+
+std::unique_ptr<EncodingTables> SetupT5(const Shape& shape) {
+  auto tables = std::make_unique<BiasTables>();
+  if (shape.n == 0) return tables;
+  constexpr size_t kPadding = 64;  // the last vector of a row may read on
+  const size_t row = shape.n + shape.n_k - 1;
+  // Rows start at different offsets within a page, or their loads would collide with each other's.
+  tables->stride = (row + kPadding + 15) / 16 * 16 + 16;
+  tables->values = hwy::AllocateAligned<float>(tables->stride * shape.n_heads + 1);
+  tables->bytes = 4 * tables->stride * shape.n_heads;
+  std::fill_n(tables->values.get(), tables->stride * shape.n_heads, 0.0f);
+  for (size_t i = 0; i < row; ++i) {
+    const int bucket = T5Bucket(static_cast<int64_t>(i) - static_cast<int64_t>(shape.n_k - 1), shape.causal);
+    for (size_t h = 0; h < shape.n_heads; ++h) {
+      tables->values[h * tables->stride + i] = T5Entry(bucket, shape.first_head + h);
+    }
+  }
+  return tables;
+}
+
+void ApplyT5(const EncodingTables& tables, const Shape& shape, float* s) {
+  const auto& bias = static_cast<const BiasTables&>(tables);
+  HWY_DYNAMIC_DISPATCH(AddDistanceRows)(bias.values.get(), bias.stride, shape, s);
+}
+
+template <class Bias>  // double bias(head, q, k)
+void Reference(const Shape& shape, const Bias& bias, const float* in, double* expected, double* scale) {
+  size_t at = 0;
+  for (size_t h = 0; h < shape.n_heads; ++h) {
+    for (size_t t = 0; t < shape.n; ++t) {
+      const size_t q = shape.n_k - shape.n + t;
+      for (size_t k = 0; k < shape.n_k; ++k, ++at) {
+        const bool touched = !shape.causal || k <= q;
+        const double b = touched ? bias(shape.first_head + h, q, k) : 0;
+        expected[at] = static_cast<double>(in[at]) + b;
+        scale[at] = touched ? std::abs(static_cast<double>(in[at])) + std::abs(b) : 0;
+      }
+    }
+  }
+}
+
+void ReferenceAlibi(const Shape& shape, const float* in, double* expected, double* scale) {
+  const auto slopes = AlibiSlopes(TotalHeads(shape));
+  const auto bias = [&](size_t h, size_t q, size_t k) {
+    return -slopes[h] * static_cast<double>(q > k ? q - k : k - q);
+  };
+  Reference(shape, bias, in, expected, scale);
+}
+
+void ReferenceT5(const Shape& shape, const float* in, double* expected, double* scale) {
+  const auto bias = [&](size_t h, size_t q, size_t k) {
+    const int64_t relative = static_cast<int64_t>(k) - static_cast<int64_t>(q);
+    return static_cast<double>(T5Entry(T5Bucket(relative, shape.causal), h));
+  };
+  Reference(shape, bias, in, expected, scale);
+}
+
+// alibi: the slope's rounding, the product's where a target has no FMA, the sum's. t5_bias: one rounded
+// addition.
+constexpr Encoding kEncodings[] = {
+    {"t5_bias", Placement::kScoreBias, RejectScores, T5BiasCost, SetupT5, ApplyT5, ReferenceT5, 1.0},
+    {"alibi", Placement::kScoreBias, RejectScores, AlibiCost, SetupAlibi, ApplyAlibi, ReferenceAlibi, 3.0},
+};
+
+}  // namespace
+
+std::span<const Encoding> ScoreBiasEncodings() { return kEncodings; }
+
+}  // namespace ropeline
+#endif  // HWY_ONCE
