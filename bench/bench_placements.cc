@@ -115,12 +115,16 @@ size_t RingSlots(const Plan& plan, const Row& row, Cache cache) {
   return static_cast<size_t>(std::max(1.0, static_cast<double>(plan.cold_bytes) / one)) + 1;
 }
 
-// Google Benchmark runs a row several times while it looks for the number of iterations: the tables of a row
-// are built once by each thread, and kept until its next row.
-const EncodingTables& TablesFor(const Row& row, size_t thread, const Encoding& encoding, const Shape& shape) {
+using TableRing = std::vector<std::unique_ptr<EncodingTables>>;
+
+// The tables of each tensor of the ring, as for consecutive positions: cold like the tensors. Google
+// Benchmark runs a row several times while it looks for the number of iterations: each thread builds them
+// once, and keeps them until its next row.
+const TableRing& TablesFor(const Row& row, size_t thread, const Encoding& encoding, Shape shape,
+                           size_t slots) {
   struct Kept {
     std::string row;
-    std::unique_ptr<EncodingTables> tables;
+    TableRing tables;
   };
   static std::mutex mutex;
   static auto* const by_thread = new std::map<size_t, Kept>;
@@ -131,11 +135,13 @@ const EncodingTables& TablesFor(const Row& row, size_t thread, const Encoding& e
   }
   const std::string name = row.name.Text();
   if (kept->row != name) {
-    kept->tables.reset();
-    kept->tables = encoding.setup(shape);
+    kept->tables.clear();
+    for (size_t slot = 0; slot < slots; ++slot, shape.first_position += shape.n) {
+      kept->tables.push_back(encoding.setup(shape));
+    }
     kept->row = name;
   }
-  return *kept->tables;
+  return kept->tables;
 }
 
 void PlacementBody(benchmark::State& state, const Row& row, const Topology& topology,
@@ -143,7 +149,7 @@ void PlacementBody(benchmark::State& state, const Row& row, const Topology& topo
   BeginRow(state, row, topology);
   const size_t thread = static_cast<size_t>(state.thread_index());
   const Shape shape = SliceShape(encoding.placement, whole, thread, static_cast<size_t>(state.threads()));
-  const EncodingTables& tables = TablesFor(row, thread, encoding, shape);
+  const TableRing& tables = TablesFor(row, thread, encoding, shape, slots);
   const size_t elements = TensorElements(encoding.placement, shape);
   Arena& arena = ThreadArena(state.thread_index());
   arena.Reset(slots * Arena::Room(elements));
@@ -151,12 +157,13 @@ void PlacementBody(benchmark::State& state, const Row& row, const Topology& topo
   for (size_t slot = 0; slot < slots; ++slot) ring.push_back(arena.Floats(elements, /*keep=*/slots > 1));
   if (slots == 1) {
     float* x = ring[0];
-    TimeCalls(state, row, [&] { encoding.apply(tables, shape, x); });
+    const EncodingTables& table = *tables[0];
+    TimeCalls(state, row, [&] { encoding.apply(table, shape, x); });
     return;
   }
   size_t next = 0;
   TimeCalls(state, row, [&] {
-    encoding.apply(tables, shape, ring[next]);
+    encoding.apply(*tables[next], shape, ring[next]);
     next = next + 1 == slots ? 0 : next + 1;
   });
 }

@@ -85,8 +85,10 @@ void Memory(const Topology& topology, Sentences& odd) {
   if (memory > 0 && nodes > 0 && nodes < kMemoryFraction * memory) {
     const size_t count = topology.numa_nodes.size();
     odd.push_back(
-        fmt::format("{} {} {} in all, but the machine has {} of memory: where the rest lies is unknown.",
-                    Count(count, "NUMA node"), count == 1 ? "has" : "have", Size(nodes), Size(memory)));
+        fmt::format("{} {} {} in all, but the machine has {} of memory: {}.", Count(count, "NUMA node"),
+                    count == 1 ? "has" : "have", Size(nodes), Size(memory),
+                    topology.virtualized ? "this virtual machine may add the rest to a node when it is used"
+                                         : "where the rest lies is unknown"));
   }
   const std::optional<uint64_t>& limit = topology.cgroup.memory_bytes;
   if (limit && memory > 0 && static_cast<double>(*limit) < memory) {

@@ -80,6 +80,9 @@ TEST(Oddities, Memory) {
   topology.memory_bytes = 24 * kGib;
   EXPECT_EQ(Oddities(topology), (Odd{"1 NUMA node has 5 GiB in all, but the machine has 24 GiB of memory: "
                                      "where the rest lies is unknown."}));
+  topology.virtualized = true;
+  EXPECT_EQ(Oddities(topology), (Odd{"1 NUMA node has 5 GiB in all, but the machine has 24 GiB of memory: "
+                                     "this virtual machine may add the rest to a node when it is used."}));
   topology = Sane();
   topology.numa_nodes[1].memory_bytes = 0;
   EXPECT_EQ(Oddities(topology), (Odd{"2 NUMA nodes have 16 GiB in all, but the machine has 32 GiB of memory: "

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -116,12 +115,18 @@ void ResultsFile::AddRow(Json row, int round) {
 
 void ResultsFile::Finish(bool complete) {
   for (Json& row : benchmarks_) SetRoof(&row);
-  // Rows stand together with their repetitions, families in the order they ran.
-  std::map<std::string, size_t> first;
-  for (const Json& row : benchmarks_) first.emplace(row["name"].get<std::string>(), first.size());
-  std::stable_sort(benchmarks_.begin(), benchmarks_.end(), [&](const Json& a, const Json& b) {
-    return first[a["name"].get<std::string>()] < first[b["name"].get<std::string>()];
-  });
+  // Repetitions of a row stand together, rows in the order they ran first.
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<Json>> by_name;
+  for (Json& row : benchmarks_) {
+    auto& repetitions = by_name[row["name"].get<std::string>()];
+    if (repetitions.empty()) order.push_back(row["name"].get<std::string>());
+    repetitions.push_back(std::move(row));
+  }
+  benchmarks_ = Json::array();
+  for (const std::string& name : order) {
+    for (Json& row : by_name[name]) benchmarks_.push_back(std::move(row));
+  }
   context_["ropeline"]["complete"] = complete;
   Write();
 }

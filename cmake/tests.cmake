@@ -13,3 +13,18 @@ ropeline_test(kernels_test
   SOURCES kernels/angle_table_test.cc kernels/placement_test.cc kernels/roofline_test.cc kernels/row_name_test.cc
           kernels/score_bias_test.cc kernels/stream_test.cc
   LIBRARIES ropeline_kernels)
+
+ropeline_test(topology_test
+  SOURCES bench/cgroup_test.cc bench/cpu_list_test.cc bench/host_identity_test.cc bench/oddities_test.cc
+          bench/topology_test.cc
+  LIBRARIES ropeline_topology fmt::fmt)
+
+if(ROPELINE_BUILD_BENCH)
+  ropeline_test(bench_test
+    SOURCES bench/bench_all_test.cc bench/buffer_test.cc bench/interference_test.cc bench/options_test.cc
+            bench/results_file_test.cc
+    LIBRARIES ropeline_bench)
+  target_compile_definitions(bench_test PRIVATE ROPELINE_BENCH_ALL="$<TARGET_FILE:bench_all>")
+  add_dependencies(bench_test bench_all)
+endif()
+

@@ -87,19 +87,31 @@ HWY_EXPORT(SumRows);
 
 namespace {
 
-// cos and sin of position · inv_freq, with the part of the product that double cannot hold carried to first
-// order.
-void ExactAngles(const std::vector<double>& inv_freq, size_t position, double* cosine, double* sine) {
-  const double p = static_cast<double>(position);
-  for (size_t i = 0; i < inv_freq.size(); ++i) {
-    const double angle = p * inv_freq[i];
-    const double rest = std::fma(p, inv_freq[i], -angle);
-    const double c = std::cos(angle);
-    const double s = std::sin(angle);
-    cosine[i] = c - s * rest;
-    sine[i] = s + c * rest;
+// cos and sin of position · inv_freq[j] for the positions first, first + step, …; the part of the product
+// that double cannot hold is carried to first order.
+class Angles {
+ public:
+  Angles(const std::vector<double>& inv_freq, size_t first, size_t step, size_t rows)
+      : bands_(inv_freq.size()), cos_(rows * bands_), sin_(rows * bands_) {
+    for (size_t row = 0; row < rows; ++row) {
+      const double position = static_cast<double>(first + row * step);
+      for (size_t j = 0; j < bands_; ++j) {
+        const double angle = position * inv_freq[j];
+        const double rest = std::fma(position, inv_freq[j], -angle);
+        const double c = std::cos(angle);
+        const double s = std::sin(angle);
+        cos_[row * bands_ + j] = c - s * rest;
+        sin_[row * bands_ + j] = s + c * rest;
+      }
+    }
   }
-}
+  const double* Cos(size_t row) const { return &cos_[row * bands_]; }
+  const double* Sin(size_t row) const { return &sin_[row * bands_]; }
+
+ private:
+  size_t bands_;
+  std::vector<double> cos_, sin_;  // [rows, bands]
+};
 
 }  // namespace
 
@@ -107,18 +119,27 @@ void BuildAngleTable(const std::vector<double>& inv_freq, size_t first_position,
                      float* table) {
   const size_t bands = inv_freq.size();
   if (n == 0 || bands == 0) return;
-  // The two lists of exact angles are shortest together at block = √n; above 128 the offsets leave the L2
-  // cache.
-  const size_t block = std::clamp<size_t>(static_cast<size_t>(std::sqrt(static_cast<double>(n))), 1, 128);
-  std::vector<double> cos_b(block * bands), sin_b(block * bands), cos_a(bands), sin_a(bands);
-  for (size_t offset = 0; offset < block; ++offset) {
-    ExactAngles(inv_freq, offset, &cos_b[offset * bands], &sin_b[offset * bands]);
-  }
-  for (size_t t = 0; t < n; t += block) {
-    ExactAngles(inv_freq, first_position + t, cos_a.data(), sin_a.data());
-    HWY_DYNAMIC_DISPATCH(SumRows)
-    (cos_a.data(), sin_a.data(), cos_b.data(), sin_b.data(), bands, std::min(block, n - t), layout,
-     table + t * 2 * bands);
+  // position = first + (far·kNear + near)·kOffsets + offset; the lists of exact angles stay short and in the
+  // caches.
+  constexpr size_t kOffsets = 64;
+  constexpr size_t kNear = 16;
+  const Angles offsets(inv_freq, 0, 1, std::min(n, kOffsets));
+  const Angles near(inv_freq, 0, kOffsets, std::min((n + kOffsets - 1) / kOffsets, kNear));
+  std::vector<double> cosine(bands), sine(bands);
+  for (size_t start = 0; start < n; start += kOffsets * kNear) {
+    const Angles far(inv_freq, first_position + start, 1, 1);
+    for (size_t i = 0; i < kNear && start + i * kOffsets < n; ++i) {
+      const size_t t = start + i * kOffsets;
+      for (size_t j = 0; j < bands; ++j) {
+        const double cos_near = near.Cos(i)[j];
+        const double sin_near = near.Sin(i)[j];
+        cosine[j] = far.Cos(0)[j] * cos_near - far.Sin(0)[j] * sin_near;
+        sine[j] = far.Sin(0)[j] * cos_near + far.Cos(0)[j] * sin_near;
+      }
+      HWY_DYNAMIC_DISPATCH(SumRows)
+      (cosine.data(), sine.data(), offsets.Cos(0), offsets.Sin(0), bands, std::min(kOffsets, n - t), layout,
+       table + t * 2 * bands);
+    }
   }
 }
 

@@ -18,11 +18,11 @@ enum class AngleLayout {
 
 // table[t][2·bands] for positions first_position + t, t < n, where bands = inv_freq.size().
 // Each value is within one ulp (f32) of the long double cosine or sine of the exact product position ·
-// inv_freq[i], for positions below 2^24 where the value's magnitude is above 1e-8.
+// inv_freq[i], for positions below 2^24 where the value's magnitude is above 1e-7.
 //
-// Method: exact cos/sin in double for each block's first position and for each offset inside a block, then
-// one complex product per value, cos(a+b) = cos a·cos b − sin a·sin b. So the sines cost (n/block + block) ·
-// bands library calls, and the rest is four multiplications in double per pair.
+// Method: exact cos and sin in double for one position in 1024, for 16 steps of 64 and for 64 steps of 1,
+// joined by complex products, cos(a+b) = cos a·cos b − sin a·sin b. So the library computes (n/1024 + 80)
+// sines per band, and the rest is four multiplications in double per pair.
 void BuildAngleTable(const std::vector<double>& inv_freq, size_t first_position, size_t n, AngleLayout layout,
                      float* table);
 

@@ -72,7 +72,7 @@ TEST_P(AngleTable, IsWithinOneUlpOfLongDouble) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, AngleTable, testing::ValuesIn(SupportedTargetNames()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& target) { return target.param; });
 
 // The size the project promises: 32,768 positions of d 128, every 37th row (all bands) checked.
 TEST(AngleTableLarge, HoldsItsUlpTo32kAndWithABaseOf500000) {

@@ -27,8 +27,6 @@ void AddTableRowsT(const float* table, const int32_t* rows, size_t n, size_t d_m
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <hwy/aligned_allocator.h>
-
 #include <cmath>
 #include <vector>
 
@@ -36,6 +34,7 @@ HWY_AFTER_NAMESPACE();
 #include "kernels/hash.h"
 #include "kernels/registry.h"
 #include "kernels/rope_schedule.h"
+#include "kernels/table_memory.h"
 
 namespace ropeline {
 
@@ -60,15 +59,13 @@ constexpr double kBase = 10000;
 float LearnedEntry(size_t position, size_t j) { return HashToFloat(position, j); }
 
 struct RowTables : EncodingTables {
-  hwy::AlignedFreeUniquePtr<float[]> table;  // [n, d_model]
-  std::vector<int32_t> rows;                 // [n]
+  Table table;                // [n, d_model]
+  std::vector<int32_t> rows;  // [n]
   size_t bytes = 0;
   size_t Bytes() const override { return bytes; }
 
   explicit RowTables(const Shape& shape)
-      : table(hwy::AllocateAligned<float>(shape.n * shape.d_model + 1)),
-        rows(shape.n),
-        bytes(4 * shape.n * (shape.d_model + 1)) {
+      : table(AllocateTable(shape.n * shape.d_model)), rows(shape.n), bytes(4 * shape.n * (shape.d_model)) {
     for (size_t t = 0; t < shape.n; ++t) rows[t] = static_cast<int32_t>(t);
   }
 };

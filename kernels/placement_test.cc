@@ -257,7 +257,7 @@ TEST_P(EveryTarget, ScoreBiasIsTranslationInvariant) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargetNames()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& target) { return target.param; });
 
 TEST(Registry, NamesAreUniqueAndFound) {
   ASSERT_GE(AllEncodings().size(), 6u);

@@ -91,23 +91,13 @@ void RotateInterleavedT(const float* table, size_t n, size_t n_heads, size_t d_h
 
 #else
 
-// Hides from the compiler that two pointers are equal, so that each load is folded into the shuffle that
-// wants it.
-HWY_INLINE const float* Opaque(const float* p) {
-#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
-  asm("" : "+r"(p));
-#endif
-  return p;
-}
-
-// One vector of neighbours: [a0 b0 a1 b1 …]·[c0 c0 …] + … is written as dup_even(x)·[c s c s …] +
-// dup_odd(x)·[−s c −s c …]: two products and no shuffle outside a load (x86 duplicates lanes while it loads
-// them).
+// One vector of neighbours [a0 b0 a1 b1 …]: x·[c0 c0 …] + swapped(x)·[−s0 s0 …]. One load, one shuffle and
+// one store. (x86 can duplicate lanes while it loads, which needs no shuffle but two loads: where the load
+// and store ports are the limit, as in the first-level cache, that was measured at 0.7 of the speed.)
 template <class D, class V>
-HWY_INLINE void TurnNeighbours(D d, V by_even, V by_odd, float* p) {
-  const V a = hn::DupEven(hn::LoadU(d, p));
-  const V b = hn::DupOdd(hn::LoadU(d, Opaque(p)));
-  hn::StoreU(hn::MulAdd(a, by_even, hn::Mul(b, by_odd)), d, p);
+HWY_INLINE void TurnNeighbours(D d, V cosine, V sine, float* p) {
+  const V x = hn::LoadU(d, p);
+  hn::StoreU(hn::MulAdd(x, cosine, hn::Mul(hn::Reverse2(d, x), sine)), d, p);
 }
 
 // Dimensions [j, j + kVectors · lanes) of every head of one token.
@@ -116,30 +106,32 @@ HWY_INLINE void NeighboursOfToken(D d, const float* HWY_RESTRICT angles, size_t 
                                   size_t n_heads, float* x) {
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
-  // [c s c s …] → [−s c −s c …]
-  const auto odd = [&](V even) HWY_ATTR {
-    const V swapped = hn::OddEven(hn::DupEven(even), hn::DupOdd(even));
-    return hn::OddEven(swapped, hn::Neg(swapped));
+  // [c s c s …] → [−s s −s s …]
+  const auto sine = [&](V angle) HWY_ATTR {
+    const V s = hn::DupOdd(angle);
+    return hn::OddEven(s, hn::Neg(s));
   };
   const auto load = [&](size_t v)
                         HWY_ATTR { return hn::LoadU(d, angles + j + (v < kVectors ? v * lanes : 0)); };
-  const V e0 = load(0), e1 = load(1), e2 = load(2), e3 = load(3);
-  const V e4 = load(4), e5 = load(5), e6 = load(6), e7 = load(7);
-  const V o0 = odd(e0), o1 = odd(e1), o2 = odd(e2), o3 = odd(e3);
-  const V o4 = odd(e4), o5 = odd(e5), o6 = odd(e6), o7 = odd(e7);
+  const V a0 = load(0), a1 = load(1), a2 = load(2), a3 = load(3);
+  const V a4 = load(4), a5 = load(5), a6 = load(6), a7 = load(7);
+  const V c0 = hn::DupEven(a0), c1 = hn::DupEven(a1), c2 = hn::DupEven(a2), c3 = hn::DupEven(a3);
+  const V c4 = hn::DupEven(a4), c5 = hn::DupEven(a5), c6 = hn::DupEven(a6), c7 = hn::DupEven(a7);
+  const V s0 = sine(a0), s1 = sine(a1), s2 = sine(a2), s3 = sine(a3);
+  const V s4 = sine(a4), s5 = sine(a5), s6 = sine(a6), s7 = sine(a7);
   for (size_t h = 0; h < n_heads; ++h) {
     float* p = x + h * d_head + j;
-    TurnNeighbours(d, e0, o0, p);
-    if constexpr (kVectors > 1) TurnNeighbours(d, e1, o1, p + lanes);
+    TurnNeighbours(d, c0, s0, p);
+    if constexpr (kVectors > 1) TurnNeighbours(d, c1, s1, p + lanes);
     if constexpr (kVectors > 2) {
-      TurnNeighbours(d, e2, o2, p + 2 * lanes);
-      TurnNeighbours(d, e3, o3, p + 3 * lanes);
+      TurnNeighbours(d, c2, s2, p + 2 * lanes);
+      TurnNeighbours(d, c3, s3, p + 3 * lanes);
     }
     if constexpr (kVectors > 4) {
-      TurnNeighbours(d, e4, o4, p + 4 * lanes);
-      TurnNeighbours(d, e5, o5, p + 5 * lanes);
-      TurnNeighbours(d, e6, o6, p + 6 * lanes);
-      TurnNeighbours(d, e7, o7, p + 7 * lanes);
+      TurnNeighbours(d, c4, s4, p + 4 * lanes);
+      TurnNeighbours(d, c5, s5, p + 5 * lanes);
+      TurnNeighbours(d, c6, s6, p + 6 * lanes);
+      TurnNeighbours(d, c7, s7, p + 7 * lanes);
     }
   }
 }
@@ -196,13 +188,12 @@ void RotateInterleavedT(const float* table, size_t n, size_t n_heads, size_t d_h
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <hwy/aligned_allocator.h>
-
 #include <cmath>
 
 #include "kernels/angle_table.h"
 #include "kernels/registry.h"
 #include "kernels/rope_schedule.h"
+#include "kernels/table_memory.h"
 
 namespace ropeline {
 
@@ -228,7 +219,7 @@ namespace {
 constexpr double kBase = 10000;
 
 struct AngleTables : EncodingTables {
-  hwy::AlignedFreeUniquePtr<float[]> table;  // [n, d_head]
+  Table table;  // [n, d_head]
   size_t bytes = 0;
   size_t Bytes() const override { return bytes; }
 };
@@ -236,7 +227,7 @@ struct AngleTables : EncodingTables {
 template <AngleLayout kLayout>
 std::unique_ptr<EncodingTables> Setup(const Shape& shape) {
   auto tables = std::make_unique<AngleTables>();
-  tables->table = hwy::AllocateAligned<float>(shape.n * shape.d_head + 1);
+  tables->table = AllocateTable(shape.n * shape.d_head);
   tables->bytes = 4 * shape.n * shape.d_head;
   BuildAngleTable(DefaultInvFreq(shape.d_head, kBase), shape.first_position, shape.n, kLayout,
                   tables->table.get());

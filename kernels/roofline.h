@@ -56,8 +56,9 @@ struct LimitTime {
 class Roofline {
  public:
   // Takes a row if it is one of stream/<traffic>/f32/<target>/ws:B/threads:T or
-  // peak/fma/f32/<target>/threads:T; other rows are ignored. Repetitions of a row are kept; their median counts,
-  // of the untainted ones where there are any. Where rows of several targets exist, the fastest counts.
+  // peak/fma/f32/<target>/threads:T; other rows are ignored. Repetitions of a row are kept; their median
+  // counts, of the untainted ones where there are any. Where rows of several targets exist, the fastest
+  // counts.
   void AddRow(std::string_view name, double bytes_per_second, double flops_per_second, bool tainted = false);
 
   // A machine known by two figures only: the same bandwidth for every kind, size and number of threads.

@@ -48,7 +48,7 @@ TEST_P(Stream, PeakCountsItsFlopsAndKeepsItsChains) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Stream, testing::ValuesIn(SupportedTargetNames()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& target) { return target.param; });
 
 TEST(StreamCost, CountsBytesByTheFormula) {
   EXPECT_EQ(StreamCost(Traffic::kRead, 100).Bytes(), 400);

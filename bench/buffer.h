@@ -1,0 +1,57 @@
+// Memory for timed loops: aligned to 2 MiB, huge pages asked for, touched first by the thread that uses it.
+#ifndef ROPELINE_BENCH_BUFFER_H_
+#define ROPELINE_BENCH_BUFFER_H_
+
+#include <cstddef>
+
+namespace ropeline {
+
+enum class Pages { kHuge, kSmall };  // MADV_HUGEPAGE or MADV_NOHUGEPAGE, where the kernel knows them
+
+// One anonymous mapping. Throws std::bad_alloc where the system has no memory for it.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(size_t bytes, Pages pages);
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&& other) noexcept;
+
+  void* Data() const { return data_; }
+  size_t Bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;  // aligned to 2 MiB
+  size_t bytes_ = 0;
+  void* base_ = nullptr;
+  size_t base_bytes_ = 0;
+};
+
+// The memory of one benchmark thread, kept from row to row so that pages are faulted in once. Each row starts
+// with Reset and then takes what it needs; pieces start 64-byte aligned and at different offsets within a
+// page, because streams that share their low 12 address bits collide.
+class Arena {
+ public:
+  explicit Arena(Pages pages) : pages_(pages) {}
+  // Makes room for `bytes` in all (grows only); forgets the pieces taken before. The caller must run on the
+  // thread that will use the memory: new pages are touched here.
+  void Reset(size_t bytes);
+  // `elements` floats, each set to 0.5 unless `keep` (then whatever an earlier row left: finite, not
+  // denormal).
+  float* Floats(size_t elements, bool keep = false);
+  // Room that Floats(elements) takes, for the sum given to Reset.
+  static size_t Room(size_t elements);
+
+ private:
+  Pages pages_;
+  Mapping mapping_;
+  size_t used_ = 0;
+  size_t pieces_ = 0;
+};
+
+// The arena of benchmark thread `thread` (0 … 1023).
+Arena& ThreadArena(int thread, Pages pages = Pages::kHuge);
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_BENCH_BUFFER_H_

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Builds the hot kernels with every compiler at hand, times them for a few seconds, and writes the fastest one's name to
+# build/compiler. Keeps an earlier choice unless the compilers or the kernels changed, or --again is given.
+# A set CXX is taken as it is.
+#
+# usage: scripts/choose_compiler.sh [--again]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+again=0
+for word in "$@"; do
+  case $word in
+    --again) again=1 ;;
+    *) echo "scripts/choose_compiler.sh: $word: no such flag, expected --again" >&2; exit 2 ;;
+  esac
+done
+
+mkdir -p build
+if [ -n "${CXX:-}" ]; then
+  echo "compiler: $CXX (from CXX)"
+  echo "$CXX" >build/compiler
+  exit 0
+fi
+
+compilers=()
+for compiler in clang++-19 clang++-18 clang++-17 clang++-16 clang++-14 clang++ g++; do
+  path=$(command -v "$compiler") || continue
+  # The same program under two names is one compiler.
+  real=$(readlink -f "$path")
+  [[ " ${seen:-} " == *" $real "* ]] || compilers+=("$compiler")
+  seen="${seen:-} $real"
+done
+[ ${#compilers[@]} -gt 0 ] || { echo "scripts/choose_compiler.sh: no C++ compiler, expected g++ or clang++" >&2; exit 1; }
+
+stamp=$(for compiler in "${compilers[@]}"; do "$compiler" --version | head -1; done; cat kernels/*.cc kernels/*.h bench/compiler_probe.cc | cksum)
+if [ "$again" -eq 0 ] && [ -f build/compiler ] && [ "$stamp" = "$(cat build/compiler.stamp 2>/dev/null)" ]; then
+  echo "compiler: $(cat build/compiler) (chosen before)"
+  exit 0
+fi
+
+ccache=$(command -v ccache || true)
+objects=build/compiler_probe
+mkdir -p "$objects"
+for compiler in "${compilers[@]}"; do
+  for source in kernels/*.cc bench/compiler_probe.cc; do
+    [[ $source == *_test.cc ]] && continue
+    printf '%s\0' "$ccache $compiler -std=c++20 -O2 -DNDEBUG -DHWY_COMPILE_ALL_ATTAINABLE -DHWY_WANT_AVX3_DL=1 -I. -c $source -o $objects/$compiler-$(basename "$source").o"
+  done
+done | xargs -0 -P "$(nproc)" -I{} sh -c '{}'
+for compiler in "${compilers[@]}"; do
+  "$compiler" "$objects/$compiler"-*.o -lhwy -o "$objects/probe-$compiler"
+done
+
+# Passes are interleaved, so that a busy moment falls on every compiler; the best of each counts, since noise only slows.
+for pass in 1 2 3; do
+  for compiler in "${compilers[@]}"; do
+    "$objects/probe-$compiler" >"$objects/$compiler.$pass.txt"
+  done
+done
+best=""; best_score=0
+for compiler in "${compilers[@]}"; do
+  score=$(awk '$1 == "score" { if ($2 > most) most = $2 } END { print most }' "$objects/$compiler".[123].txt)
+  printf 'compiler: %-12s score %6.1f  %s\n' "$compiler" "$score" "$("$compiler" --version | head -1)"
+  if awk "BEGIN { exit !($score > $best_score) }"; then best=$compiler; best_score=$score; fi
+done
+echo "compiler: $best is the fastest here"
+echo "$best" >build/compiler
+echo "$stamp" >build/compiler.stamp
