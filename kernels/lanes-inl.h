@@ -35,17 +35,19 @@ HWY_INLINE void ForEachVector(D d, size_t n, const Body& body) {
 }
 
 // x[j] = f(tag, x[j], j) for j in [i, n), fewer than one vector, where memory up to x[room) may be read and
-// written back unchanged (room >= n): one blended vector where there is room for it.
-template <class D, class F>
-HWY_INLINE void UpdateTail(D d, float* x, size_t i, size_t n, size_t room, const F& f) {
+// written back unchanged (room >= n): `whole` on one blended vector where there is room for it, else `part`
+// on smaller ones. Both compute the same f.
+template <class D, class Whole, class Part>
+HWY_INLINE void UpdateTail(D d, float* x, size_t i, size_t n, size_t room, const Whole& whole,
+                           const Part& part) {
   if (i >= n) return;
   if (i + hn::Lanes(d) <= room) {
     const auto old = hn::LoadU(d, x + i);
-    hn::StoreU(hn::IfThenElse(hn::FirstN(d, n - i), f(d, old, i), old), d, x + i);
+    hn::StoreU(hn::IfThenElse(hn::FirstN(d, n - i), whole(d, old, i), old), d, x + i);
     return;
   }
   ForEachInTail<8>(
-      d, i, n, [&](auto dt, size_t j) HWY_ATTR { hn::StoreU(f(dt, hn::LoadU(dt, x + j), j), dt, x + j); });
+      d, i, n, [&](auto dt, size_t j) HWY_ATTR { hn::StoreU(part(dt, hn::LoadU(dt, x + j), j), dt, x + j); });
 }
 
 // x[i] = f(tag, x[i], i) for i in [0, n); room as above.
@@ -64,7 +66,7 @@ HWY_INLINE void UpdateRow(D d, float* x, size_t n, size_t room, const F& f) {
     hn::StoreU(v3, d, x + i + 3 * lanes);
   }
   for (; i + lanes <= n; i += lanes) hn::StoreU(f(d, hn::LoadU(d, x + i), i), d, x + i);
-  UpdateTail(d, x, i, n, room, f);
+  UpdateTail(d, x, i, n, room, f, f);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "kernels/score_bias.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/lanes-inl.h"
@@ -20,27 +21,37 @@ HWY_INLINE V Alibi(V slope, V distance, V v) {
   return hn::MulAdd(slope, kCausal ? distance : hn::Neg(hn::Abs(distance)), v);
 }
 
-template <bool kCausal>
+// Asks for the same keys of the next row, where the tensor is too large for the second-level cache: a causal
+// row ends before its memory does, and the hardware's prefetcher does not follow to the next one.
+template <bool kFar>
+HWY_INLINE void PrefetchNextRow(const float* row, size_t n_k, size_t k) {
+  if constexpr (kFar) hwy::Prefetch(row + n_k + k);
+}
+
+template <bool kCausal, bool kFar>
 HWY_INLINE void AddAlibiT(const float* slopes, const Shape& shape, float* s) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
+  const size_t n = shape.n;
   const size_t n_k = shape.n_k;
+  const auto one = hn::Set(d, 1.0f);
   const auto step = hn::Set(d, static_cast<float>(lanes));
   const auto step2 = hn::Add(step, step);
   for (size_t h = 0; h < shape.n_heads; ++h) {
     const auto slope = hn::Set(d, slopes[h]);
-    for (size_t t = 0; t < shape.n; ++t) {
-      float* row = s + (h * shape.n + t) * n_k;
-      const size_t q = n_k - shape.n + t;
+    float* row = s + h * n * n_k;
+    // Positions are whole numbers below 2^24, so that distances are exact, also when counted up and down.
+    auto first = hn::Iota(d, -static_cast<float>(n_k - n));
+    for (size_t q = n_k - n; q < n_k; ++q, row += n_k, first = hn::Sub(first, one)) {
       const size_t touched = kCausal ? q + 1 : n_k;
-      const float from_query = -static_cast<float>(q);
-      // Positions are whole numbers below 2^24, so that distances are exact, also when counted up.
-      auto distance0 = hn::Iota(d, from_query);
-      auto distance1 = hn::Add(distance0, step);
+      auto distance0 = first;
+      auto distance1 = hn::Add(first, step);
       size_t k = 0;
       for (; k + 2 * lanes <= touched; k += 2 * lanes) {
         const auto v0 = Alibi<kCausal>(slope, distance0, hn::LoadU(d, row + k));
         const auto v1 = Alibi<kCausal>(slope, distance1, hn::LoadU(d, row + k + lanes));
+        PrefetchNextRow<kFar>(row, n_k, k);
+        PrefetchNextRow<kFar>(row, n_k, k + lanes);
         hn::StoreU(v0, d, row + k);
         hn::StoreU(v1, d, row + k + lanes);
         distance0 = hn::Add(distance0, step2);
@@ -49,33 +60,51 @@ HWY_INLINE void AddAlibiT(const float* slopes, const Shape& shape, float* s) {
       if (k + lanes <= touched) {
         hn::StoreU(Alibi<kCausal>(slope, distance0, hn::LoadU(d, row + k)), d, row + k);
         k += lanes;
+        distance0 = distance1;
       }
-      UpdateTail(d, row, k, touched, n_k, [&](auto dv, auto v, size_t j) HWY_ATTR {
-        const auto distance = hn::Iota(dv, from_query + static_cast<float>(j));
-        return Alibi<kCausal>(hn::Set(dv, slopes[h]), distance, v);
+      UpdateTail(
+          d, row, k, touched, n_k,
+          [&](auto /*whole*/, auto v, size_t) HWY_ATTR { return Alibi<kCausal>(slope, distance0, v); },
+          [&](auto dt, auto v, size_t j) HWY_ATTR {
+            const auto distance = hn::Iota(dt, static_cast<float>(j) - static_cast<float>(q));
+            return Alibi<kCausal>(hn::Set(dt, slopes[h]), distance, v);
+          });
+    }
+  }
+}
+
+// rows[h]: n + n_k − 1 biases, from distance −(n_k − 1) on, and one vector of padding; `stride` floats apart.
+template <bool kFar>
+HWY_INLINE void AddDistanceRowsT(const float* rows, size_t stride, const Shape& shape, float* s) {
+  const hn::ScalableTag<float> d;
+  const size_t n = shape.n;
+  const size_t n_k = shape.n_k;
+  for (size_t h = 0; h < shape.n_heads; ++h) {
+    float* row = s + h * n * n_k;
+    const float* bias = rows + h * stride + n - 1;
+    for (size_t q = n_k - n; q < n_k; ++q, row += n_k, --bias) {
+      UpdateRow(d, row, shape.causal ? q + 1 : n_k, n_k, [&](auto dv, auto v, size_t k) HWY_ATTR {
+        PrefetchNextRow<kFar>(row, n_k, k);
+        return hn::Add(v, hn::LoadU(dv, bias + k));
       });
     }
   }
 }
 
-void AddAlibi(const float* slopes, const Shape& shape, float* s) {
-  if (shape.causal) return AddAlibiT<true>(slopes, shape, s);
-  return AddAlibiT<false>(slopes, shape, s);
+// Larger than any second-level cache of today.
+bool IsFar(const Shape& shape) {
+  return shape.n_heads * shape.n * shape.n_k * sizeof(float) > (size_t{3} << 20);
 }
 
-// rows[h]: n + n_k − 1 biases, from distance −(n_k − 1) on, and one vector of padding; `stride` floats apart.
+void AddAlibi(const float* slopes, const Shape& shape, float* s) {
+  if (shape.causal)
+    return IsFar(shape) ? AddAlibiT<true, true>(slopes, shape, s) : AddAlibiT<true, false>(slopes, shape, s);
+  return AddAlibiT<false, false>(slopes, shape, s);
+}
+
 void AddDistanceRows(const float* rows, size_t stride, const Shape& shape, float* s) {
-  const hn::ScalableTag<float> d;
-  const size_t n_k = shape.n_k;
-  for (size_t h = 0; h < shape.n_heads; ++h) {
-    for (size_t t = 0; t < shape.n; ++t) {
-      float* row = s + (h * shape.n + t) * n_k;
-      const size_t q = n_k - shape.n + t;
-      const float* HWY_RESTRICT bias = rows + h * stride + (n_k - 1 - q);
-      UpdateRow(d, row, shape.causal ? q + 1 : n_k, n_k,
-                [&](auto dv, auto v, size_t k) HWY_ATTR { return hn::Add(v, hn::LoadU(dv, bias + k)); });
-    }
-  }
+  if (shape.causal && IsFar(shape)) return AddDistanceRowsT<true>(rows, stride, shape, s);
+  return AddDistanceRowsT<false>(rows, stride, shape, s);
 }
 
 }  // namespace HWY_NAMESPACE
