@@ -28,3 +28,14 @@ if(ROPELINE_BUILD_BENCH)
   add_dependencies(bench_test bench_all)
 endif()
 
+
+ropeline_test(model_test
+  SOURCES model/compare_test.cc model/crossover_test.cc model/kv_layout_test.cc model/machine_test.cc
+          model/predict_test.cc model/presets_test.cc model/units_test.cc model/weight_format_test.cc
+  LIBRARIES ropeline_model fmt::fmt)
+
+ropeline_test(cli_test
+  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/table_test.cc
+  LIBRARIES ropeline_cli)
+target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
+add_dependencies(cli_test ropeline)
