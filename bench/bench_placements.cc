@@ -108,6 +108,14 @@ RowName NameOf(const Encoding& encoding, const std::string& target, const Sample
   return name;
 }
 
+// The memory that one call spans: the tensor whole, and the tables (what is read and not written). Causal
+// rows leave the same columns of every row alone; the cache sets of the other columns must then hold as many
+// lines as they would for the whole tensor.
+double WorkingSet(const Encoding& encoding, const Shape& shape, const Cost& cost) {
+  return 4.0 * static_cast<double>(TensorElements(encoding.placement, shape)) + cost.bytes_read -
+         cost.bytes_written;
+}
+
 // Tensors that one thread goes round, so that each is cold when its turn comes again.
 size_t RingSlots(const Plan& plan, const Row& row, Cache cache) {
   if (cache == Cache::kHot) return 1;
@@ -184,8 +192,7 @@ void AddPlacementRows(const Plan& plan, std::vector<Row>* rows) {
           row.threads = threads;
           row.cost = encoding->cost(sample.shape);
           row.items = row.cost.bytes_written / 4;
-          // Whatever is written was read first: what is read is what is touched, tables included.
-          row.working_set_bytes = row.cost.bytes_read;
+          row.working_set_bytes = WorkingSet(*encoding, sample.shape, row.cost);
           row.traffic = TrafficOf(encoding->placement);
           row.cold = sample.cache == Cache::kCold;
           const size_t slots = RingSlots(plan, row, sample.cache);
