@@ -1,0 +1,188 @@
+// Runs the program: what goes to stdout, to stderr, and how it exits.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "model/fake_results.h"
+
+namespace ropeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out, err;
+};
+
+class CliTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::path(testing::TempDir()) /
+              ("cli_test_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    machine_ = File("bench.json", FakeResults().dump());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string File(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  static std::string Text(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  // `arguments` as a shell would take them; `out` redirects stdout elsewhere.
+  Outcome Run(const std::string& arguments, const std::string& out = "") {
+    const fs::path out_path = out.empty() ? folder_ / "out" : fs::path(out);
+    const std::string command = "XDG_DATA_HOME='" + (folder_ / "data").string() + "' '" ROPELINE_BINARY "' " +
+                                arguments + " >'" + out_path.string() + "' 2>'" + (folder_ / "err").string() +
+                                "'";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, out.empty() ? Text(out_path) : "",
+            Text(folder_ / "err")};
+  }
+
+  // One line on stderr that holds `part`, nothing on stdout, exit 2.
+  void ExpectRefused(const std::string& arguments, const std::string& part) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << arguments << "\n"
+                                                                           << outcome.err;
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << arguments << "\n" << outcome.err;
+  }
+
+  fs::path folder_;
+  std::string machine_;
+};
+
+constexpr const char* kFigures = " --bandwidth 20GB/s --flops 50GFLOP/s";
+
+TEST_F(CliTest, PredictsTheArticlesModelInJson) {
+  const Outcome outcome =
+      Run("predict article-3b --context 32k --weights q4_0 --kv f16 --json" + std::string(kFigures));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const nlohmann::json json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["kv"]["bytes_per_token"], 114688);
+  EXPECT_NEAR(json["rule_of_thumb"]["decode_ms_kv_only"].get<double>(), 187.9, 0.05);
+  EXPECT_NEAR(json["prefill"]["limit"]["flops_attention"].get<double>(), 1.847e14, 0.001e14);
+  EXPECT_EQ(json["decode"]["limit"]["bound"], "memory");
+  EXPECT_FALSE(json.contains("curve"));
+}
+
+TEST_F(CliTest, PredictsFromAMachineInATable) {
+  const Outcome outcome = Run("predict llama-3.2-3b --context 32k --curve --machine '" + machine_ + "'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"112.0 KiB (114,688 bytes)", "3.50 GiB", "tok/s", "kernels: not available",
+                           "Some CPU", "2 threads", "131,072", "rule of thumb"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+}
+
+TEST_F(CliTest, ComparesTheEncodings) {
+  const Outcome outcome = Run("compare --machine '" + machine_ + "'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part :
+       {"once at the input", "O(h·N²) per layer", "O(N·d) per layer", "rope_half", "alibi", "learned"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(outcome.out.find("faster than their limit"), std::string::npos);
+  nlohmann::json results = FakeResults();
+  results["benchmarks"].push_back(
+      FakeRow("qk_rotation/rope_half/f32/BEST/n:16/h:32/d:128/cache:hot/threads:2",
+              {{"call_ns", 1.0}, {"tainted", 1}}));
+  const Outcome doubtful = Run("compare --machine '" + File("fast.json", results.dump()) + "'");
+  EXPECT_NE(doubtful.out.find("1 of 6 rows are faster than their limit"), std::string::npos);
+  EXPECT_NE(doubtful.out.find("(tainted)"), std::string::npos);
+  const Outcome json = Run("compare --json --n 512 --context 1k --model gpt2 --machine '" + machine_ + "'");
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["rows"].size(), 3u);
+}
+
+TEST_F(CliTest, HelpAndVersionAreNoErrors) {
+  for (const char* arguments :
+       {"--help", "--version", "predict --help", "compare --help", "topology --help"}) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << arguments;
+    EXPECT_NE(outcome.out, "") << arguments;
+    EXPECT_EQ(outcome.err, "") << arguments;
+  }
+}
+
+TEST_F(CliTest, CommandLinesThatAreRefused) {
+  ExpectRefused("", "expected a sub-command: one of predict, compare, topology");
+  ExpectRefused("predickt", "\"predickt\" is no sub-command, expected a sub-command: one of predict");
+  ExpectRefused("--bogus", "--bogus");
+  const std::string predict = "predict article-3b --context 1k";
+  ExpectRefused(predict + kFigures + " --bogus", "--bogus");
+  ExpectRefused(predict + kFigures + " extra", "extra");
+  ExpectRefused(predict + kFigures + " --kv", "--kv");
+  ExpectRefused("predict", "MODEL");
+  ExpectRefused(std::string("predict article-3b") + kFigures, "--context is required");
+  ExpectRefused(std::string("predict llama-99b --context 1k") + kFigures, "expected one of article-3b");
+  ExpectRefused(predict + kFigures + " --weights q9", "--weights: \"q9\"");
+  ExpectRefused(predict + kFigures + " --kv q9", "--kv: \"q9\"");
+  ExpectRefused(predict + kFigures + " --batch 0", "--batch: \"0\"");
+  ExpectRefused(predict + kFigures + " --memory 16", "--memory: \"16\" has no unit");
+  ExpectRefused("compare --context 0 --machine '" + machine_ + "'", "--context: \"0\"");
+  ExpectRefused("compare --n 7 --machine '" + machine_ + "'", "--n: 7 was not measured");
+  ExpectRefused("compare --model none --machine '" + machine_ + "'", "--model: \"none\"");
+}
+
+TEST_F(CliTest, ContextsThatAreNone) {
+  for (const char* context : {"0", "-1", "3.5.2k", "99999999999k", "''", "1e400"}) {
+    ExpectRefused("predict article-3b --context " + std::string(context) + kFigures, "--context: \"");
+  }
+}
+
+TEST_F(CliTest, AMachineIsAFileOrTwoFigures) {
+  const std::string predict = "predict article-3b --context 1k ";
+  ExpectRefused(predict + "--bandwidth 20 --flops 50GFLOP/s", "--bandwidth: \"20\" has no unit");
+  ExpectRefused(predict + "--bandwidth 20GB/s", "--flops: is missing");
+  ExpectRefused(predict + "--flops 50GFLOP/s", "--bandwidth: is missing");
+  ExpectRefused(predict + "--bandwidth 20GB/s --flops 50GFLOP/s --machine '" + machine_ + "'",
+                "--machine: is given");
+  ExpectRefused(predict + "--threads 3 --machine '" + machine_ + "'",
+                "--threads: 3 threads were not measured");
+  ExpectRefused(predict + "--machine '" + folder_.string() + "/none.json'", "none.json: cannot be opened");
+  ExpectRefused(predict + "--machine '" + folder_.string() + "'", "cannot be read");
+}
+
+TEST_F(CliTest, ResultsThatAreNone) {
+  const std::string text = FakeResults().dump();
+  nlohmann::json wrong = FakeResults();
+  wrong["context"]["ropeline"]["topology"] = "none";
+  const std::pair<std::string, std::string> files[] = {
+      {File("empty.json", ""), "is empty"},
+      {File("cut.json", text.substr(0, text.size() / 2)), "is truncated"},
+      {File("text.json", "hello"), "is not JSON"},
+      {File("other.json", R"({"context": {"executable": "a"}, "benchmarks": []})"),
+       "context.ropeline: is missing"},
+      {File("wrong.json", wrong.dump()), "context.ropeline.topology: is string"}};
+  for (const auto& [file, part] : files) {
+    ExpectRefused("predict article-3b --context 1k --machine '" + file + "'", part);
+    ExpectRefused("compare --machine '" + file + "'", part);
+  }
+}
+
+TEST_F(CliTest, AnUnwritableStdoutIsSaid) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const Outcome outcome = Run(std::string("predict article-3b --context 1k") + kFigures, "/dev/full");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("standard output: cannot be written"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace ropeline

@@ -1,0 +1,77 @@
+#include "model/cli/find_machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "model/fake_results.h"
+
+namespace ropeline {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FindMachineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) / "find_machine_test";
+    fs::remove_all(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::string Add(const std::string& folder, const std::string& host, const std::string& date) {
+    nlohmann::json json = FakeResults();
+    json["context"]["ropeline"]["host_id"] = host;
+    json["context"]["ropeline"]["date"] = date;
+    return AddText(folder, json.dump());
+  }
+
+  std::string AddText(const std::string& folder, const std::string& text) {
+    fs::create_directories(root_ / folder);
+    std::ofstream(root_ / folder / "bench.json") << text;
+    return (root_ / folder / "bench.json").string();
+  }
+
+  fs::path root_;
+};
+
+TEST_F(FindMachineTest, TheNewestOfThisHostInAnyFolder) {
+  Add("a/old", "me", "2025-01-01T00:00:00Z");
+  const std::string newest = Add("b/new", "me", "2025-03-01T00:00:00Z");
+  Add("a/middle", "me", "2025-02-01T00:00:00Z");
+  Add("a/other", "you", "2026-01-01T00:00:00Z");
+  EXPECT_EQ(NewestResult({root_ / "a", root_ / "b"}, "me"), newest);
+  EXPECT_EQ(NewestResult({root_ / "b", root_ / "a"}, "me"), newest);
+}
+
+TEST_F(FindMachineTest, BrokenFilesArePassedOver) {
+  AddText("a/broken", "{\"context\": ");
+  AddText("a/foreign", "{\"context\": {}}");
+  AddText("a/empty", "");
+  fs::create_directories(root_ / "a/folder/bench.json");
+  EXPECT_FALSE(NewestResult({root_ / "a"}, "me").has_value());
+  const std::string good = Add("a/good", "me", "2025-01-01T00:00:00Z");
+  EXPECT_EQ(NewestResult({root_ / "a"}, "me"), good);
+}
+
+TEST_F(FindMachineTest, NoFolderIsNoResult) {
+  EXPECT_FALSE(NewestResult({root_ / "nowhere"}, "me").has_value());
+  EXPECT_FALSE(NewestResult({}, "me").has_value());
+}
+
+TEST_F(FindMachineTest, FoldersFollowTheEnvironment) {
+  const char* old = std::getenv("XDG_DATA_HOME");
+  const std::string kept = old != nullptr ? old : "";
+  setenv("XDG_DATA_HOME", "/data", 1);
+  EXPECT_EQ(ResultFolders().back(), fs::path("/data/ropeline/results"));
+  EXPECT_EQ(ResultFolders().front(), fs::path(ROPELINE_SOURCE_DIR) / "results");
+  setenv("XDG_DATA_HOME", "", 1);
+  if (std::getenv("HOME") != nullptr) {
+    EXPECT_EQ(ResultFolders().back(), fs::path(std::getenv("HOME")) / ".local/share/ropeline/results");
+  }
+  old != nullptr ? setenv("XDG_DATA_HOME", kept.c_str(), 1) : unsetenv("XDG_DATA_HOME");
+}
+
+}  // namespace
+}  // namespace ropeline

@@ -1,0 +1,72 @@
+#include "model/cli/machine_options.h"
+
+#include "bench/topology.h"
+#include "model/cli/find_machine.h"
+#include "model/units.h"
+
+namespace ropeline {
+namespace {
+
+Machine ThisHost() {
+  const std::vector<std::filesystem::path> folders = ResultFolders();
+  if (const auto file = NewestResult(folders, HostId(DetectTopology()))) return ReadMachine(*file);
+  std::string searched;
+  for (const auto& folder : folders) searched += (searched.empty() ? "" : ", ") + folder.string();
+  throw BadInput(Flag("--machine"), "no result of this host in " + searched,
+                 "a measurement (run: bench_all --quick), --machine FILE, or --bandwidth with --flops");
+}
+
+}  // namespace
+
+Where Flag(const std::string& name) { return {"command line", name}; }
+
+void AddMachineOptions(CLI::App& command, bool figures, MachineOptions* options) {
+  command
+      .add_option("--machine", options->machine,
+                  "bench.json of the machine to predict for (default: this host's newest result)")
+      ->type_name("FILE");
+  if (figures) {
+    command
+        .add_option("--bandwidth", options->bandwidth,
+                    "instead of --machine: memory read bandwidth, such as 20GB/s; needs --flops")
+        ->type_name("RATE");
+    command
+        .add_option(
+            "--flops", options->flops,
+            "instead of --machine: rate of prefill's matrix products, such as 50GFLOP/s; needs --bandwidth")
+        ->type_name("RATE");
+  }
+  command
+      .add_option("--threads", options->threads,
+                  "thread count, one that was measured (default: what the machine's run took)")
+      ->type_name("T");
+}
+
+Machine ChooseMachine(const MachineOptions& options) {
+  if (options.bandwidth || options.flops) {
+    constexpr const char* kExpected = "--machine FILE, or both --bandwidth and --flops";
+    if (options.machine)
+      throw BadInput(Flag("--machine"), "is given beside --bandwidth or --flops", kExpected);
+    if (!options.flops) throw BadInput(Flag("--flops"), "is missing beside --bandwidth", kExpected);
+    if (!options.bandwidth) throw BadInput(Flag("--bandwidth"), "is missing beside --flops", kExpected);
+    const double bandwidth = ParseBytesPerSecond(*options.bandwidth, Flag("--bandwidth"));
+    return MachineFromFigures(bandwidth, ParseFlopsPerSecond(*options.flops, Flag("--flops")));
+  }
+  return options.machine ? ReadMachine(*options.machine) : ThisHost();
+}
+
+int ChooseThreads(const MachineOptions& options, const Machine& machine) {
+  if (options.threads) {
+    const auto threads = static_cast<int>(ParseCount(*options.threads, Flag("--threads"), 65536));
+    RequireThreads(machine, threads, Flag("--threads"));
+    return threads;
+  }
+  if (!machine.measured()) return 1;
+  const Where where{machine.file, "context.ropeline.threads_default"};
+  if (!machine.threads_default)
+    throw BadInput(where, "is unknown", "a count, or --threads on the command line");
+  RequireThreads(machine, *machine.threads_default, where);
+  return *machine.threads_default;
+}
+
+}  // namespace ropeline

@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "model/cli/commands.h"
+#include "model/cli/machine_options.h"
+#include "model/cli/output.h"
+#include "model/cli/predict_text.h"
+#include "model/predict.h"
+#include "model/presets.h"
+#include "model/units.h"
+
+namespace ropeline {
+namespace {
+
+constexpr uint64_t kMaxBatch = 4096;
+
+struct PredictOptions {
+  std::string model, context;
+  std::string weights = "q4_k_m";
+  std::string kv = "f16";
+  std::string batch = "1";
+  std::optional<std::string> memory;
+  MachineOptions machine;
+  bool curve = false;
+  bool json = false;
+};
+
+void RunPredict(const PredictOptions& options) {
+  PredictRequest request;
+  request.llm = Preset(options.model, Flag("MODEL"));
+  request.context = ParseCount(options.context, Flag("--context"));
+  request.weights = FindWeightMix(options.weights, Flag("--weights"));
+  request.kv = FindKvFormat(options.kv, Flag("--kv"));
+  request.batch = ParseCount(options.batch, Flag("--batch"), kMaxBatch);
+  if (options.memory)
+    request.memory_bytes = static_cast<uint64_t>(ParseSizeBytes(*options.memory, Flag("--memory")));
+  const Machine machine = ChooseMachine(options.machine);
+  request.machine = &machine;
+  request.threads = ChooseThreads(options.machine, machine);
+  if (!request.memory_bytes) request.memory_bytes = machine.memory_bytes;
+
+  const Prediction prediction = Predict(request);
+  std::vector<CurvePoint> curve;
+  if (options.curve) curve = PredictCurve(request, CurveContexts(request));
+  if (options.json) {
+    Print(PredictionJson(request, prediction, curve));
+  } else {
+    Print(PredictionText(request, prediction, curve));
+  }
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app) {
+  const auto options = std::make_shared<PredictOptions>();
+  CLI::App* command =
+      app.add_subcommand("predict", "KV bytes per token, memory, decode tok/s and prefill time of a model");
+  command->add_option("MODEL", options->model, fmt::format("one of {}", fmt::join(PresetNames(), ", ")))
+      ->required();
+  command->add_option("--context", options->context, "tokens in the cache, such as 32768 or 32k (k is 1024)")
+      ->required()
+      ->type_name("N");
+  command
+      ->add_option("--weights", options->weights,
+                   fmt::format("weight format: {}", fmt::join(WeightMixNames(), ", ")))
+      ->type_name("FMT")
+      ->capture_default_str();
+  command->add_option("--kv", options->kv, fmt::format("cache format: {}", fmt::join(KvFormatNames(), ", ")))
+      ->type_name("FMT")
+      ->capture_default_str();
+  AddMachineOptions(*command, true, &options->machine);
+  command->add_option("--batch", options->batch, "sequences decoded together")
+      ->type_name("B")
+      ->capture_default_str();
+  command
+      ->add_option("--memory", options->memory,
+                   "memory of the machine, such as 16GiB (default: what its result says)")
+      ->type_name("SIZE");
+  command->add_flag("--curve", options->curve, "add a table over contexts");
+  command->add_flag("--json", options->json, "machine-readable, stable keys");
+  command->callback([options] { RunPredict(*options); });
+}
+
+}  // namespace ropeline

@@ -1,0 +1,188 @@
+#include "model/cli/predict_text.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "kernels/registry.h"
+#include "model/cli/table.h"
+#include "model/units.h"
+
+namespace ropeline {
+namespace {
+
+std::string Bytes(uint64_t bytes) { return FormatBytes(static_cast<double>(bytes)); }
+
+std::string Binding(const std::string& term, Bound bound) {
+  return fmt::format("largest term {}, bound by {}", term, BoundName(bound));
+}
+
+std::string Answer(const PredictRequest& request, const Prediction& p) {
+  const std::string tokens = FormatCount(request.context) + " tokens";
+  const DecodeLevel& decode = *p.decode.limit.value;
+  const PrefillLevel& prefill = *p.prefill.limit.value;
+  Table table({{"question", Align::kLeft}, {"answer", Align::kLeft}});
+  table.Add({"KV cache per token", fmt::format("{} ({} bytes) in {}", Bytes(p.kv.total.bytes_per_token),
+                                               FormatCount(p.kv.total.bytes_per_token), request.kv.name)});
+  if (p.kv.total.bytes_per_token_beyond_window != p.kv.total.bytes_per_token) {
+    table.Add(
+        {"… once its windows are full", Bytes(p.kv.total.bytes_per_token_beyond_window) + " more per token"});
+  }
+  const std::string sequences = request.batch > 1 ? fmt::format(", {} sequences", request.batch) : "";
+  table.Add({"KV cache at " + tokens + sequences, Bytes(p.memory.kv_bytes)});
+  table.Add({"weights", fmt::format("{} in {} ({:.2f} bits per weight)", Bytes(p.memory.weights_bytes),
+                                    request.weights.name, p.weights.bits_per_weight)});
+  const std::string fits = !p.memory.fits   ? "; the machine's memory is not known (--memory)"
+                           : *p.memory.fits ? "; fits in " + Bytes(*p.memory.available_bytes)
+                                            : "; DOES NOT FIT in " + Bytes(*p.memory.available_bytes);
+  table.Add({"memory, weights and cache", Bytes(p.memory.total_bytes) + fits});
+  table.Add(
+      {"decode at that depth, at best",
+       fmt::format("{} tok/s ({} per token); {}", FormatRate(decode.tok_per_s_per_sequence),
+                   FormatMilliseconds(decode.ms_per_token), Binding(decode.binding_term, decode.bound))});
+  if (request.batch > 1) {
+    table.Add({"… all sequences together", fmt::format("{} tok/s", FormatRate(decode.tok_per_s))});
+  }
+  table.Add({"prefill of " + tokens + ", at best",
+             fmt::format("{}; {} tok/s; {}", FormatSeconds(prefill.seconds), FormatRate(prefill.tok_per_s),
+                         Binding(prefill.binding_term, prefill.bound))});
+  return table.Text();
+}
+
+std::string Terms(const std::vector<Term>& terms) {
+  Table table({{"term", Align::kLeft}, {"bytes"}, {"flops"}, {"time"}, {"bound", Align::kLeft}, {"share"}});
+  Term sum{.name = "sum", .bytes = 0, .flops = 0, .ms = 0, .bound = Bound::kUnknown};
+  for (const Term& term : terms) {
+    sum.bytes += term.bytes;
+    sum.flops += term.flops;
+    sum.ms += term.ms;
+  }
+  for (const Term& term : terms) {
+    const bool known = term.bound != Bound::kUnknown;
+    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops),
+               known ? FormatMilliseconds(term.ms) : "not measured", BoundName(term.bound),
+               FormatPercent(term.ms / sum.ms)});
+  }
+  table.Add({sum.name, FormatBytes(sum.bytes), FormatFlops(sum.flops), FormatMilliseconds(sum.ms), "", ""});
+  return table.Text();
+}
+
+template <class Value>
+std::string MissingLevels(const Levels<Value>& levels) {
+  std::string text;
+  const auto add = [&](const char* name, const Level<Value>& level) {
+    if (level.value) return;
+    text += fmt::format("{}: not available: needs {}\n", name, fmt::join(level.missing, ", "));
+  };
+  add("kernels", levels.kernels);
+  add("engine", levels.engine);
+  return text;
+}
+
+std::string RuleText(const Prediction& p) {
+  const DecodeLevel& decode = *p.decode.limit.value;
+  const PrefillLevel& prefill = *p.prefill.limit.value;
+  Table table({{"", Align::kLeft}, {"rule of thumb"}, {"exact"}, {"the rule leaves out", Align::kLeft}});
+  table.Add({"decode, per token", FormatMilliseconds(p.rule_of_thumb.decode_ms_kv_only),
+             FormatMilliseconds(decode.ms_per_token),
+             "all but one sequence's cache: weights, windows, batch"});
+  table.Add({"prefill flops", FormatFlops(p.rule_of_thumb.prefill_flops_2np),
+             FormatFlops(prefill.flops_linear + prefill.flops_attention),
+             fmt::format("attention ({}); counts embedding and LM head per token",
+                         FormatFlops(prefill.flops_attention))});
+  table.Add({"prefill time", FormatSeconds(p.rule_of_thumb.prefill_seconds), FormatSeconds(prefill.seconds),
+             "the same"});
+  return table.Text();
+}
+
+std::string TurningPoints(const Prediction& p) {
+  const auto tokens = [](const std::optional<double>& n) {
+    return n ? FormatCount(static_cast<uint64_t>(std::ceil(*n))) + " tokens" : std::string("never");
+  };
+  Table table({{"from this context on", Align::kLeft}, {""}});
+  table.Add({"the cache is larger than the weights", tokens(p.crossovers.kv_equals_weights)});
+  table.Add({"decode computes more in attention than in its matrices",
+             tokens(p.crossovers.decode_attention_equals_linear)});
+  table.Add({"prefill computes more in attention than in its matrices",
+             tokens(p.crossovers.prefill_attention_equals_linear)});
+  return table.Text();
+}
+
+std::string CurveText(const std::vector<CurvePoint>& curve) {
+  Table table(
+      {{"context"}, {"KV cache"}, {"per token"}, {"tok/s"}, {"largest term", Align::kLeft}, {"prefill"}});
+  for (const CurvePoint& point : curve) {
+    table.Add({FormatCount(point.context), Bytes(point.kv_bytes), FormatMilliseconds(point.ms_per_token),
+               FormatRate(point.tok_per_s), point.binding_term, FormatSeconds(point.prefill_seconds)});
+  }
+  return table.Text();
+}
+
+std::string PositionText(const Position& position) {
+  if (position.empty()) return "none";
+  const Encoding* encoding = FindEncoding(position.encoding);
+  std::string text = position.encoding;
+  if (position.rope_theta > 0) text += fmt::format(", base {:.0f}", position.rope_theta);
+  if (!position.rope_scaling.empty()) text += ", " + position.rope_scaling + " scaling";
+  return fmt::format("{} ({}; {})", text, PlacementName(encoding->placement), CostClass(encoding->placement));
+}
+
+std::string Inputs(const PredictRequest& request, const Prediction& p) {
+  const Llm& llm = request.llm;
+  const Attention* main = llm.MainAttention();
+  Table table({{"input", Align::kLeft}, {"value", Align::kLeft}});
+  table.Add({"model", fmt::format("{}: {} parameters, {} layers{}", llm.name, FormatCount(llm.ParamsTotal()),
+                                  llm.NumLayers(Stack::kDecoder),
+                                  llm.EncoderDecoder()
+                                      ? fmt::format(" and {} in the encoder", llm.NumLayers(Stack::kEncoder))
+                                      : "")});
+  if (main != nullptr) {
+    table.Add(
+        {"attention",
+         fmt::format("{} heads, {} KV heads, d_head {}{}", main->n_heads, main->n_kv_heads, main->d_head_k,
+                     main->kind == AttentionKind::kWindow ? fmt::format(", window {}", main->window) : "")});
+  }
+  table.Add({"position encoding", PositionText(llm.MainPosition())});
+  table.Add({"geometry from", llm.source});
+  table.Add(
+      {"formats", fmt::format("weights {} ({:.2f} bits), cache {} ({:.1f} bits)", request.weights.name,
+                              p.weights.bits_per_weight, request.kv.name, request.kv.BitsPerElement())});
+  table.Add({"machine", MachineText(*request.machine, request.threads)});
+  table.Add({"read bandwidth, main memory", FormatBytesPerSecond(p.bandwidth_bytes_per_second)});
+  table.Add({request.machine->peak_is_measured() ? "f32 peak" : "rate of prefill's products",
+             FormatFlopsPerSecond(p.peak_flops_per_second)});
+  return table.Text();
+}
+
+}  // namespace
+
+std::string MachineText(const Machine& machine, int threads) {
+  if (!machine.measured()) return "two figures given on the command line, whatever the number of threads";
+  const auto known = [](const std::string& text) { return text.empty() ? std::string("unknown") : text; };
+  return fmt::format("{}, {}, {} thread{}, measured {}{}; {}", known(machine.cpu_model),
+                     known(machine.target), threads, threads == 1 ? "" : "s", known(machine.date),
+                     machine.quick ? " (quick run)" : "", machine.file);
+}
+
+std::string PredictionText(const PredictRequest& request, const Prediction& p,
+                           const std::vector<CurvePoint>& curve) {
+  std::string text = fmt::format("# {} at {} tokens\n\n", request.llm.name, FormatCount(request.context));
+  text += Answer(request, p);
+  text +=
+      "\n\"At best\" is level `limit`: the time that the bandwidth and the peak below allow, each term in "
+      "turn.\n";
+  text += fmt::format("\n## Decode: one step{}\n\n",
+                      request.batch > 1 ? fmt::format(" of {} sequences", request.batch) : "");
+  text += Terms(p.decode.limit.value->terms) + "\n" + MissingLevels(p.decode);
+  text += fmt::format("\n## Prefill: {} tokens of one sequence\n\n", FormatCount(request.context));
+  text += Terms(p.prefill.limit.value->terms) + "\n" + MissingLevels(p.prefill);
+  text += "\n## The article's rule of thumb beside it\n\n" + RuleText(p);
+  text += "\n## Where it turns\n\n" + TurningPoints(p);
+  if (!curve.empty()) text += "\n## Over the context\n\n" + CurveText(curve);
+  text += "\n## Inputs\n\n" + Inputs(request, p);
+  if (!p.warnings.empty()) text += "\n## Warnings\n\n";
+  for (const std::string& warning : p.warnings) text += "- " + warning + "\n";
+  return text;
+}
+
+}  // namespace ropeline

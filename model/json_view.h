@@ -1,0 +1,55 @@
+// Reading a JSON file that may hold anything. A JsonView is a value with its place in the file; every access
+// that does not find what it asks for throws BadInput with that place: "bench.json: benchmarks[3].call_ns: is
+// a string, …".
+#ifndef ROPELINE_MODEL_JSON_VIEW_H_
+#define ROPELINE_MODEL_JSON_VIEW_H_
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/bad_input.h"
+
+namespace ropeline {
+
+// Throws BadInput where the file cannot be read, is empty, ends early or is not JSON. `expected` says what it
+// should be.
+nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected);
+
+class JsonView {
+ public:
+  // The value must outlive the view.
+  JsonView(const nlohmann::json& value, Where where) : value_(&value), where_(std::move(where)) {}
+
+  const Where& where() const { return where_; }
+
+  JsonView At(std::string_view key) const;  // must be there
+  std::optional<JsonView> Find(
+      std::string_view key) const;      // nothing where absent or null: both mean unknown
+  std::vector<JsonView> Items() const;  // an array's
+
+  std::string String() const;
+  bool Bool() const;
+  double Number() const;   // finite, at least 0: every figure of ours is
+  uint64_t Count() const;  // a whole number, at most 2^53
+
+  // What Find finds, converted; nothing where unknown.
+  std::optional<std::string> FindString(std::string_view key) const;
+  std::optional<bool> FindBool(std::string_view key) const;
+  std::optional<double> FindNumber(std::string_view key) const;
+  std::optional<uint64_t> FindCount(std::string_view key) const;
+
+ private:
+  [[noreturn]] void Fail(std::string_view expected) const;
+  JsonView Child(const nlohmann::json& value, std::string_view key) const;
+
+  const nlohmann::json* value_;
+  Where where_;
+};
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_MODEL_JSON_VIEW_H_

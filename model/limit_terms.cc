@@ -1,0 +1,132 @@
+#include "model/limit_terms.h"
+
+#include <functional>
+
+namespace ropeline {
+namespace {
+
+struct Limits {
+  const Machine& machine;
+  int threads;
+
+  Term At(Phase phase, const char* name, const Cost& cost, Traffic traffic) const {
+    Cost bound = cost;
+    if (phase == Phase::kDecode && !machine.peak_is_measured()) bound.flops = 0;
+    const LimitTime time = machine.roofline.TimeAtLimit(bound, traffic, threads, kMainMemoryBytes);
+    return {name, cost.Bytes(), cost.flops, time.seconds * 1e3, time.bound};
+  }
+};
+
+double KvElementsPerToken(const Attention& attention) {
+  return static_cast<double>(attention.n_kv_heads * (attention.d_head_k + attention.d_head_v));
+}
+
+double SumLayers(const Llm& llm, Stack stack, const std::function<double(const Layer&)>& of) {
+  double sum = 0;
+  for (const Layer& layer : llm.layers) sum += layer.stack == stack ? of(layer) : 0;
+  return sum;
+}
+
+// The input's encoding once and each layer's, in one phase. Its bound is that of its largest part.
+Term PositionTerm(const Workload& work, Phase phase, uint64_t sequences, const Limits& limits) {
+  const Llm& llm = *work.llm;
+  Term term{.name = "position_encoding"};
+  double largest = -1;
+  bool unknown = false;
+  const auto add = [&](const PositionWork& part) {
+    const LimitTime time = TimeOf(part, limits.machine, limits.threads);
+    term.bytes += part.cost.Bytes() * part.calls;
+    term.flops += part.cost.flops * part.calls;
+    term.ms += time.seconds * 1e3;
+    unknown = unknown || time.bound == Bound::kUnknown;
+    if (time.seconds <= largest) return;
+    largest = time.seconds;
+    term.bound = time.bound;
+  };
+  if (!llm.input_position.empty()) {
+    add(WorkOf(llm, llm.input_position, nullptr, phase, work.context, sequences));
+  }
+  const Stack stack = phase == Phase::kPrefill ? PrefillStack(llm) : Stack::kDecoder;
+  for (const Layer& layer : llm.layers) {
+    if (layer.stack != stack || layer.self.position.empty()) continue;
+    add(WorkOf(llm, layer.self.position, &layer.self, phase, work.context, sequences));
+  }
+  if (unknown) return {term.name, term.bytes, term.flops, 0, Bound::kUnknown};
+  return term;
+}
+
+// Nothing to do is no term.
+std::vector<Term> WithoutEmpty(std::vector<Term> terms) {
+  std::erase_if(terms, [](const Term& term) { return term.bytes == 0 && term.flops == 0; });
+  return terms;
+}
+
+}  // namespace
+
+LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads) {
+  LimitTime time = machine.roofline.TimeAtLimit(work.cost, TrafficOf(work.encoding->placement), threads,
+                                                work.working_set_bytes);
+  time.seconds *= work.calls;
+  return time;
+}
+
+Stack PrefillStack(const Llm& llm) { return llm.EncoderDecoder() ? Stack::kEncoder : Stack::kDecoder; }
+
+std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads) {
+  const Llm& llm = *work.llm;
+  const Limits limits{machine, threads};
+  const KvLayer kv = LayOutKv(llm, *work.kv_format, work.context).total;
+  const auto n = static_cast<double>(work.context);
+  const auto batch = static_cast<double>(work.batch);
+  const auto flops = [&](Attention Layer::*which) {
+    return SumLayers(llm, Stack::kDecoder, [&](const Layer& layer) {
+      return (layer.*which).Keys(n) * (layer.*which).FlopsPerPair();
+    });
+  };
+  const double new_elements =
+      SumLayers(llm, Stack::kDecoder, [](const Layer& layer) { return KvElementsPerToken(layer.self); });
+  const Cost weights{.bytes_read = static_cast<double>(work.weights->decode_bytes),
+                     .flops = 2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::decode)) * batch};
+  const Cost self{.bytes_read = static_cast<double>(kv.bytes_at_context) * batch,
+                  .flops = flops(&Layer::self) * batch};
+  const Cost cross{.bytes_read = static_cast<double>(kv.constant_bytes) * batch,
+                   .flops = flops(&Layer::cross) * batch};
+  const Cost append{.bytes_read = 4 * new_elements * batch,
+                    .bytes_written = static_cast<double>(kv.bytes_per_token) * batch};
+  return WithoutEmpty({limits.At(Phase::kDecode, "weights", weights, Traffic::kRead),
+                       limits.At(Phase::kDecode, "attention", self, Traffic::kRead),
+                       limits.At(Phase::kDecode, "cross_attention", cross, Traffic::kRead),
+                       limits.At(Phase::kDecode, "cache_append", append, Traffic::kCopy),
+                       PositionTerm(work, Phase::kDecode, work.batch, limits)});
+}
+
+std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads) {
+  const Llm& llm = *work.llm;
+  const Limits limits{machine, threads};
+  const KvLayer kv = LayOutKv(llm, *work.kv_format, work.context).total;
+  const auto n = static_cast<double>(work.context);
+  const Stack stack = PrefillStack(llm);
+  const bool encoder = stack == Stack::kEncoder;
+  const double read_elements =
+      SumLayers(llm, stack, [](const Layer& layer) { return KvElementsPerToken(layer.self); });
+  const double kept_elements = SumLayers(llm, Stack::kDecoder, [&](const Layer& layer) {
+    return KvElementsPerToken(encoder ? layer.cross : layer.self);
+  });
+  const Cost linear{.bytes_read = static_cast<double>(work.weights->prefill_bytes),
+                    .flops = 2 * n * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_each)) +
+                             2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_last))};
+  // An encoder keeps no cache: its K and V are f32 activations.
+  const double kv_bytes = encoder ? 4 * read_elements * n : static_cast<double>(kv.bytes_per_token) * n;
+  const Cost attention{.bytes_read = kv_bytes, .flops = SumLayers(llm, stack, [&](const Layer& layer) {
+                                                 return layer.self.Pairs(n) * layer.self.FlopsPerPair();
+                                               })};
+  const double written =
+      encoder ? static_cast<double>(kv.constant_bytes) : static_cast<double>(kv.bytes_per_token) * n;
+  const Cost append{.bytes_read = 4 * kept_elements * n, .bytes_written = written};
+  return WithoutEmpty({limits.At(Phase::kPrefill, "linear", linear, Traffic::kRead),
+                       limits.At(Phase::kPrefill, "attention", attention, Traffic::kRead),
+                       limits.At(Phase::kPrefill, "cache_append", append, Traffic::kCopy),
+                       PositionTerm(work, Phase::kPrefill, 1, limits)});
+}
+
+}  // namespace ropeline

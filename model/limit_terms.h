@@ -1,0 +1,77 @@
+// The terms of a decode step and of a prefill at the machine's limits: what must be read, written and
+// computed, and the time that takes with measured bandwidth and peak. No engine can be faster than their
+// largest; their sum takes each in turn, as a forward pass does.
+//
+// Decode, one step of `batch` sequences that hold `context` tokens each:
+//   weights            every matrix that the step applies, norms and biases: read once, whatever the batch.
+//                      2 flops per matrix element and sequence. Gathered tables are not read as a stream.
+//   attention          keys and values of the self attention, per sequence; 2·keys·n_heads·(d_head_k +
+//   d_head_v) flops
+//                      per layer, keys = min(context, window)
+//   cross_attention    the same over the encoder's tokens; encoder-decoders only
+//   cache_append       the new K and V: read in f32, written in the cache's format
+//   position_encoding  the registry's cost: rotation of one token per layer; a bias on n_heads·keys scores
+//   per layer;
+//                      one row added at the input
+// The time of a term is max(bytes ÷ bandwidth, flops ÷ peak). Where the machine is two typed figures, the
+// flops figure is a rate of prefill's products and no peak (Machine::peak_is_measured), and decode terms are
+// bound by memory alone; predict then warns where that rate would not keep up. A measured peak is that of f32
+// FMAs.
+//
+// Weights and cache come from main memory at the read bandwidth: a step reads gigabytes, so that nothing of
+// it is in a cache when the next step begins. Activations and logits are below 0.1 % of these bytes and are
+// left out.
+//
+// Prefill, one sequence of `context` tokens. An encoder-decoder's prefill is the encoder's pass and the
+// decoder's cross K and V of each token; its first token then costs a decode step.
+//   linear             2 flops per token and element of the matrices applied to each; the LM head for the
+//   last token
+//                      only. The weights are read once.
+//   attention          pairs·2·n_heads·(d_head_k + d_head_v) flops per layer, see Attention::Pairs for the
+//   pairs;
+//                      K and V read once
+//   cache_append       as above, all tokens
+//   position_encoding  as above: for a score bias the scores [n_heads, n, n] in memory, causal half
+#ifndef ROPELINE_MODEL_LIMIT_TERMS_H_
+#define ROPELINE_MODEL_LIMIT_TERMS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/kv_layout.h"
+#include "model/llm.h"
+#include "model/machine.h"
+#include "model/position_work.h"
+#include "model/weight_format.h"
+
+namespace ropeline {
+
+struct Term {
+  std::string name;
+  double bytes = 0;
+  double flops = 0;
+  double ms = 0;
+  Bound bound = Bound::kUnknown;  // kUnknown: a row that is needed was not measured; ms is 0
+};
+
+struct Workload {
+  const Llm* llm = nullptr;
+  const WeightLayout* weights = nullptr;
+  const BlockFormat* kv_format = nullptr;
+  uint64_t context = 0;
+  uint64_t batch = 1;  // decode only
+};
+
+std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads);
+std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads);
+
+// Time of one PositionWork at the limit, all its calls.
+LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads);
+
+// The stack whose self attention runs over the prompt.
+Stack PrefillStack(const Llm& llm);
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_MODEL_LIMIT_TERMS_H_

@@ -1,0 +1,160 @@
+#include "model/machine.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "model/json_view.h"
+
+namespace ropeline {
+namespace {
+
+constexpr const char* kExpected = "a bench.json written by bench_all";
+
+struct Samples {
+  std::vector<double> call_ns, bytes_per_second, flops_per_second, roof, working_set_bytes;
+  size_t rows = 0;
+
+  void Add(const JsonView& row) {
+    const auto take = [&](const char* key, std::vector<double>* into) {
+      if (const auto value = row.FindNumber(key)) into->push_back(*value);
+    };
+    take("call_ns", &call_ns);
+    take("bytes_per_second", &bytes_per_second);
+    take("flops", &flops_per_second);
+    take("roof", &roof);
+    take("working_set", &working_set_bytes);
+    ++rows;
+  }
+};
+
+struct RowSamples {
+  RowName name;
+  Samples clean, tainted;
+};
+
+std::optional<double> MedianOf(const std::vector<double>& values) {
+  if (values.empty()) return std::nullopt;
+  return Median(values);
+}
+
+std::vector<RowSamples> ReadRows(const JsonView& benchmarks) {
+  std::vector<RowSamples> rows;
+  std::map<std::string, size_t> index;
+  for (const JsonView& row : benchmarks.Items()) {
+    const std::string text = row.At("name").String();
+    if (row.FindString("run_type").value_or("iteration") != "iteration")
+      continue;  // Google Benchmark's aggregates
+    if (row.FindBool("error_occurred").value_or(false)) continue;
+    const auto name = ParseRowName(text);
+    if (!name) continue;
+    const auto [it, added] = index.try_emplace(name->Text(), rows.size());
+    if (added) rows.push_back({*name, {}, {}});
+    RowSamples& samples = rows[it->second];
+    const bool tainted = row.FindNumber("tainted").value_or(0) != 0;
+    (tainted ? samples.tainted : samples.clean).Add(row);
+  }
+  return rows;
+}
+
+void AddToRoofline(const RowName& name, const Samples& samples, Roofline* roofline) {
+  const std::string text = name.Text();
+  for (const double rate : samples.bytes_per_second) roofline->AddRow(text, rate, 0);
+  for (const double rate : samples.flops_per_second) roofline->AddRow(text, 0, rate);
+}
+
+void ReadContext(const JsonView& context, Machine* machine) {
+  const JsonView schema = context.At("schema");
+  if (schema.Count() != kResultsSchema) {
+    throw BadInput(schema.where(), "is " + std::to_string(schema.Count()),
+                   std::to_string(kResultsSchema) + ", the only schema this version reads");
+  }
+  machine->version = context.FindString("version").value_or("");
+  machine->host_id = context.FindString("host_id").value_or("");
+  machine->date = context.FindString("date").value_or("");
+  machine->quick = context.FindBool("quick").value_or(false);
+  machine->complete = context.FindBool("complete").value_or(true);
+  if (const auto threads = context.Find("threads_default")) {
+    const uint64_t count = threads->Count();
+    if (count < 1 || count > 65536)
+      throw BadInput(threads->where(), "is " + std::to_string(count), "1 to 65536");
+    machine->threads_default = static_cast<int>(count);
+  }
+  if (const auto highway = context.Find("highway")) {
+    machine->target = highway->FindString("target_best").value_or("");
+  }
+  if (const auto topology = context.Find("topology")) {
+    machine->cpu_model = topology->FindString("cpu_model").value_or("");
+    machine->memory_bytes = topology->FindCount("memory_bytes");
+  }
+  if (const auto cgroup = context.Find("cgroup")) {
+    const auto limit = cgroup->FindCount("memory_bytes");
+    if (limit && (!machine->memory_bytes || *limit < *machine->memory_bytes)) machine->memory_bytes = limit;
+  }
+  if (const auto caches = context.Find("measured_caches_bytes")) {
+    for (const JsonView& cache : caches->Items()) machine->cache_bytes.push_back(cache.Number());
+  }
+}
+
+}  // namespace
+
+std::vector<int> Machine::Threads() const {
+  std::vector<int> threads;
+  for (const int count : roofline.Threads()) {
+    if (roofline.PeakFlops(count)) threads.push_back(count);
+  }
+  return threads;
+}
+
+Machine ReadMachine(const std::string& path) {
+  const nlohmann::json json = ReadJsonFile(path, kExpected);
+  const JsonView root(json, {path, ""});
+  if (!json.is_object()) throw BadInput({path, ""}, std::string("is a JSON ") + json.type_name(), kExpected);
+  const auto context = root.Find("context");
+  const auto ours = context ? context->Find("ropeline") : std::nullopt;
+  if (!ours)
+    throw BadInput({path, "context.ropeline"}, "is missing: another tool wrote this file", kExpected);
+  Machine machine;
+  machine.file = path;
+  ReadContext(*ours, &machine);
+  for (const RowSamples& row : ReadRows(root.At("benchmarks"))) {
+    const bool tainted = row.clean.rows == 0;
+    const Samples& samples = tainted ? row.tainted : row.clean;
+    AddToRoofline(row.name, samples, &machine.roofline);
+    machine.rows.push_back({.name = row.name,
+                            .call_ns = Median(samples.call_ns),
+                            .bytes_per_second = MedianOf(samples.bytes_per_second),
+                            .flops_per_second = MedianOf(samples.flops_per_second),
+                            .roof = MedianOf(samples.roof),
+                            .working_set_bytes = MedianOf(samples.working_set_bytes),
+                            .samples = samples.rows,
+                            .tainted = tainted});
+  }
+  if (machine.roofline.Threads().empty()) {
+    throw BadInput({path, "benchmarks"}, "has no stream/read rows",
+                   "rows of bench_all's families stream and peak");
+  }
+  if (machine.Threads().empty()) {
+    throw BadInput({path, "benchmarks"}, "has no peak/fma row for the threads of its stream rows",
+                   "rows of bench_all's families stream and peak");
+  }
+  return machine;
+}
+
+Machine MachineFromFigures(double bytes_per_second, double flops_per_second) {
+  Machine machine;
+  machine.roofline.SetFlat(bytes_per_second, flops_per_second);
+  return machine;
+}
+
+void RequireThreads(const Machine& machine, int threads, const Where& where) {
+  if (!machine.measured()) return;
+  const std::vector<int> measured = machine.Threads();
+  if (std::find(measured.begin(), measured.end(), threads) != measured.end()) return;
+  std::string list;
+  for (const int count : measured) list += (list.empty() ? "" : ", ") + std::to_string(count);
+  throw BadInput(where, std::to_string(threads) + " threads were not measured in " + machine.file,
+                 "one of " + list);
+}
+
+}  // namespace ropeline

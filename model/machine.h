@@ -1,0 +1,71 @@
+// The machine a prediction is for: what bench_all measured on it (bench.json, see results/README.md), or two
+// figures.
+#ifndef ROPELINE_MODEL_MACHINE_H_
+#define ROPELINE_MODEL_MACHINE_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/roofline.h"
+#include "kernels/row_name.h"
+#include "model/bad_input.h"
+
+namespace ropeline {
+
+inline constexpr uint64_t kResultsSchema = 1;
+
+// A working set beyond every measured one: Roofline clamps it to the end of its curve, main memory.
+inline constexpr double kMainMemoryBytes = std::numeric_limits<double>::infinity();
+
+// A benchmark row, its repetitions taken together by their medians. Samples that were tainted by another
+// process count only where a row has no others.
+struct MeasuredRow {
+  RowName name;
+  double call_ns = 0;  // one call over the whole shape
+  std::optional<double> bytes_per_second;
+  std::optional<double> flops_per_second;
+  std::optional<double> roof;
+  std::optional<double> working_set_bytes;
+  size_t samples = 0;
+  bool tainted = false;  // every sample was
+};
+
+struct Machine {
+  std::string file;       // path of the bench.json; "" where two figures were given
+  std::string cpu_model;  // "" unknown, as for the next four
+  std::string host_id;
+  std::string date;
+  std::string version;                   // of the ropeline that measured
+  std::string target;                    // best Highway target there
+  std::optional<uint64_t> memory_bytes;  // physical memory, or the cgroup's limit where that is lower
+  std::optional<int> threads_default;    // what the run took as this machine's threads
+  std::vector<double> cache_bytes;       // measured capacities, inner first
+  bool quick = false;
+  bool complete = true;  // false: the run was stopped
+  Roofline roofline;
+  std::vector<MeasuredRow> rows;  // in the order of the file
+
+  bool measured() const { return !file.empty(); }
+  // True: the roofline's flops are a measured peak, which bounds every operation. False: they are a figure
+  // that someone typed, a rate of prefill's matrix products as the article's 50 GFLOP/s; a decode step's
+  // products with a vector may run faster or slower, so they bound prefill only.
+  bool peak_is_measured() const { return measured(); }
+  // Thread counts with both a read curve and a peak, ascending; empty for two figures, which hold for any.
+  std::vector<int> Threads() const;
+};
+
+// Throws BadInput for anything that is not a complete enough bench.json of ours: it needs a read curve and a
+// peak for at least one thread count.
+Machine ReadMachine(const std::string& path);
+
+Machine MachineFromFigures(double bytes_per_second, double flops_per_second);
+
+// Throws BadInput, which lists the thread counts that were measured, where `threads` was not.
+void RequireThreads(const Machine& machine, int threads, const Where& where);
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_MODEL_MACHINE_H_

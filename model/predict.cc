@@ -1,0 +1,200 @@
+#include "model/predict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "model/units.h"
+
+namespace ropeline {
+namespace {
+
+constexpr uint64_t kCurveStart = 512;
+constexpr uint64_t kCurveEnd = 131072;  // where the model has no published limit
+
+Workload WorkloadOf(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+  return {&request.llm, &weights, &request.kv, context, request.batch};
+}
+
+const Term& Largest(const std::vector<Term>& terms) {
+  return *std::max_element(terms.begin(), terms.end(),
+                           [](const Term& a, const Term& b) { return a.ms < b.ms; });
+}
+
+double SumMs(const std::vector<Term>& terms) {
+  double sum = 0;
+  for (const Term& term : terms) sum += term.ms;
+  return sum;
+}
+
+DecodeLevel DecodeAtLimit(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+  DecodeLevel level;
+  level.terms = DecodeTermsAtLimit(WorkloadOf(request, weights, context), *request.machine, request.threads);
+  level.ms_per_token = SumMs(level.terms);
+  level.tok_per_s_per_sequence = 1e3 / level.ms_per_token;
+  level.tok_per_s = level.tok_per_s_per_sequence * static_cast<double>(request.batch);
+  level.binding_term = Largest(level.terms).name;
+  level.bound = Largest(level.terms).bound;
+  return level;
+}
+
+PrefillLevel PrefillAtLimit(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+  PrefillLevel level;
+  level.terms = PrefillTermsAtLimit(WorkloadOf(request, weights, context), *request.machine, request.threads);
+  level.seconds = SumMs(level.terms) / 1e3;
+  level.tok_per_s = static_cast<double>(context) / level.seconds;
+  for (const Term& term : level.terms) {
+    if (term.name == "linear") level.flops_linear = term.flops;
+    if (term.name == "attention") level.flops_attention = term.flops;
+  }
+  level.binding_term = Largest(level.terms).name;
+  level.bound = Largest(level.terms).bound;
+  return level;
+}
+
+// Inputs that the upper levels need and this request does not have.
+std::vector<std::string> MissingFamilies(const Machine& machine,
+                                         std::initializer_list<const char*> families) {
+  std::vector<std::string> missing;
+  for (const char* family : families) {
+    const bool found = std::any_of(machine.rows.begin(), machine.rows.end(),
+                                   [&](const MeasuredRow& row) { return row.name.family == family; });
+    if (!found) missing.push_back(std::string("measured rows of family ") + family);
+  }
+  if (missing.empty()) missing.emplace_back("a ropeline version that predicts from them");
+  return missing;
+}
+
+std::vector<std::string> ModelWarnings(const PredictRequest& request, const KvLayer& kv) {
+  const Llm& llm = request.llm;
+  std::vector<std::string> warnings = llm.warnings;
+  const std::string context = FormatCount(request.context) + " tokens";
+  if (llm.max_context && request.context > *llm.max_context) {
+    warnings.push_back(llm.hard_context_limit
+                           ? llm.name + " has a table of " + FormatCount(*llm.max_context) +
+                                 " positions and cannot run at " + context +
+                                 ": these figures are the formula only"
+                           : context + " is beyond the published context of " + llm.name + ", " +
+                                 FormatCount(*llm.max_context) + ": it will run, but was not trained there");
+  }
+  if (llm.EncoderDecoder()) {
+    warnings.push_back(
+        "encoder-decoder: a context of " + context +
+        " means that many in the encoder and in the decoder; prefill is the encoder's pass and the "
+        "decoder's cross-attention keys and values");
+  }
+  const uint64_t needed = kv.bytes_at_context + kv.constant_bytes;
+  if (kv.allocated_bytes > needed + needed / 4) {
+    warnings.push_back("an engine that keeps all tokens of window layers, or pads the context to " +
+                       std::to_string(KvAllocation{}.pad_tokens) + " tokens, allocates " +
+                       FormatBytes(static_cast<double>(kv.allocated_bytes)) + " for the cache instead of " +
+                       FormatBytes(static_cast<double>(needed)));
+  }
+  for (const Layer& layer : llm.layers) {
+    if (layer.stack != PrefillStack(llm) || layer.self.position.empty()) continue;
+    const PositionWork work =
+        WorkOf(llm, layer.self.position, &layer.self, Phase::kPrefill, request.context, 1);
+    if (work.encoding->placement != Placement::kScoreBias) break;
+    const double elements = static_cast<double>(TensorElements(Placement::kScoreBias, work.shape));
+    warnings.push_back(
+        std::string(work.encoding->name) + " is counted on materialised scores, " +
+        FormatBytes(4 * elements) +
+        " in f32 per layer at this prefill; an attention kernel that adds the bias itself avoids them");
+    break;
+  }
+  return warnings;
+}
+
+std::vector<std::string> MachineWarnings(const PredictRequest& request, const Prediction& prediction) {
+  const Machine& machine = *request.machine;
+  std::vector<std::string> warnings;
+  if (machine.quick) warnings.emplace_back("the machine was measured by a quick run: figures are rougher");
+  if (!machine.complete)
+    warnings.emplace_back("the machine's run was stopped before its end: rows may be missing");
+  const auto tainted = std::count_if(machine.rows.begin(), machine.rows.end(), [](const MeasuredRow& row) {
+    return row.tainted && (row.name.family == "stream" || row.name.family == "peak");
+  });
+  if (tainted > 0) {
+    warnings.push_back(std::to_string(tainted) +
+                       " stream and peak rows were measured while another process took the CPU");
+  }
+  const DecodeLevel& decode = *prediction.decode.limit.value;
+  double flops = 0;
+  for (const Term& term : decode.terms) flops += term.flops;
+  const double needed = flops / decode.ms_per_token * 1e3;
+  if (!machine.peak_is_measured() && needed > prediction.peak_flops_per_second) {
+    warnings.push_back(
+        "decode at this speed computes " + FormatFlopsPerSecond(needed) + ", above the " +
+        FormatFlopsPerSecond(prediction.peak_flops_per_second) +
+        " given for prefill: it holds only where decode's kernels are faster than that; at that rate a "
+        "token takes " +
+        FormatMilliseconds(flops / prediction.peak_flops_per_second * 1e3));
+  }
+  std::set<std::string> unknown;
+  for (const auto* terms : {&decode.terms, &prediction.prefill.limit.value->terms}) {
+    for (const Term& term : *terms) {
+      if (term.bound == Bound::kUnknown) unknown.insert(term.name);
+    }
+  }
+  for (const std::string& name : unknown) {
+    warnings.push_back(
+        name + " is left out of the sums: the machine has no stream rows for its kind of traffic at " +
+        std::to_string(request.threads) + " threads");
+  }
+  return warnings;
+}
+
+}  // namespace
+
+Prediction Predict(const PredictRequest& request) {
+  const Llm& llm = request.llm;
+  const auto context = static_cast<double>(request.context);
+  Prediction p;
+  p.weights = LayOutWeights(llm, request.weights);
+  p.kv = LayOutKv(llm, request.kv, request.context);
+  p.memory.weights_bytes = p.weights.total_bytes;
+  p.memory.kv_bytes = (p.kv.total.bytes_at_context + p.kv.total.constant_bytes) * request.batch;
+  p.memory.total_bytes = p.memory.weights_bytes + p.memory.kv_bytes;
+  p.memory.available_bytes = request.memory_bytes;
+  if (request.memory_bytes) p.memory.fits = p.memory.total_bytes <= *request.memory_bytes;
+
+  const Roofline& roofline = request.machine->roofline;
+  p.bandwidth_bytes_per_second = roofline.MemoryBandwidth(Traffic::kRead, request.threads).value();
+  p.peak_flops_per_second = roofline.PeakFlops(request.threads).value();
+  p.decode.limit.value = DecodeAtLimit(request, p.weights, request.context);
+  p.prefill.limit.value = PrefillAtLimit(request, p.weights, request.context);
+  p.decode.kernels.missing = MissingFamilies(*request.machine, {"attention", "weights"});
+  p.prefill.kernels.missing = MissingFamilies(*request.machine, {"attention", "linear"});
+  p.decode.engine.missing = p.prefill.engine.missing = {"an engine profile"};
+
+  p.rule_of_thumb.decode_ms_kv_only =
+      static_cast<double>(p.kv.total.bytes_per_token) * context / p.bandwidth_bytes_per_second * 1e3;
+  p.rule_of_thumb.prefill_flops_2np = 2 * context * static_cast<double>(llm.ParamsTotal());
+  p.rule_of_thumb.prefill_seconds = p.rule_of_thumb.prefill_flops_2np / p.peak_flops_per_second;
+  p.crossovers = FindCrossovers(llm, request.kv, p.weights.total_bytes, request.batch);
+
+  p.warnings = ModelWarnings(request, p.kv.total);
+  const std::vector<std::string> machine_warnings = MachineWarnings(request, p);
+  p.warnings.insert(p.warnings.end(), machine_warnings.begin(), machine_warnings.end());
+  return p;
+}
+
+std::vector<uint64_t> CurveContexts(const PredictRequest& request) {
+  const uint64_t end = std::max(request.context, request.llm.max_context.value_or(kCurveEnd));
+  std::set<uint64_t> contexts = {request.context};
+  for (uint64_t n = kCurveStart; n <= end; n *= 2) contexts.insert(n);
+  return {contexts.begin(), contexts.end()};
+}
+
+std::vector<CurvePoint> PredictCurve(const PredictRequest& request, const std::vector<uint64_t>& contexts) {
+  const WeightLayout weights = LayOutWeights(request.llm, request.weights);
+  std::vector<CurvePoint> curve;
+  for (const uint64_t context : contexts) {
+    const KvLayer kv = LayOutKv(request.llm, request.kv, context).total;
+    const DecodeLevel decode = DecodeAtLimit(request, weights, context);
+    curve.push_back({context, kv.bytes_at_context + kv.constant_bytes, decode.ms_per_token, decode.tok_per_s,
+                     decode.binding_term, PrefillAtLimit(request, weights, context).seconds});
+  }
+  return curve;
+}
+
+}  // namespace ropeline

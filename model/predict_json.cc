@@ -1,0 +1,184 @@
+// The JSON of a prediction. Keys are stable: add, never rename.
+#include <nlohmann/json.hpp>
+
+#include "kernels/registry.h"
+#include "model/predict.h"
+
+namespace ropeline {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json PositionJson(const Position& position) {
+  if (position.empty()) return nullptr;
+  const Encoding* encoding = FindEncoding(position.encoding);
+  Json json = {{"placement", encoding != nullptr ? Json(PlacementName(encoding->placement)) : Json(nullptr)},
+               {"encoding", position.encoding}};
+  if (position.rope_theta > 0) {
+    json["rope_theta"] = position.rope_theta;
+    json["d_rot"] = position.d_rot;
+    json["rope_scaling"] = TextOrNull(position.rope_scaling);
+  }
+  return json;
+}
+
+Json ModelJson(const Llm& llm) {
+  const Attention* main = llm.MainAttention();
+  const auto of = [&](uint64_t Attention::*field) {
+    return main != nullptr ? Json(main->*field) : Json(nullptr);
+  };
+  Json json = {
+      {"name", llm.name},
+      {"n_layers", llm.NumLayers(Stack::kDecoder)},
+      {"n_heads", of(&Attention::n_heads)},
+      {"n_kv_heads", of(&Attention::n_kv_heads)},
+      {"d_head", of(&Attention::d_head_k)},
+      {"d_model", llm.d_model},
+      {"params_total", llm.ParamsTotal()},
+      {"params_active", llm.ParamsTotal()},  // every parameter: no mixture of experts among the presets
+      {"position", PositionJson(llm.MainPosition())},
+      {"n_encoder_layers", llm.NumLayers(Stack::kEncoder)},
+      {"max_context", OrNull(llm.max_context)},
+      {"hard_context_limit", llm.hard_context_limit},
+      {"source", llm.source}};
+  return json;
+}
+
+Json KvJson(const PredictRequest& request, const KvLayout& kv) {
+  const auto fields = [](const KvLayer& layer) {
+    return Json{{"bytes_per_token", layer.bytes_per_token},
+                {"bytes_per_token_beyond_window", layer.bytes_per_token_beyond_window},
+                {"bytes_at_context", layer.bytes_at_context},
+                {"constant_bytes", layer.constant_bytes},
+                {"allocated_bytes", layer.allocated_bytes},
+                {"read_bytes_per_step", layer.read_bytes_per_step}};
+  };
+  Json json = fields(kv.total);
+  json["format"] = request.kv.name;
+  json["allocation"] = {{"pad_tokens", KvAllocation{}.pad_tokens},
+                        {"windows_kept_full", KvAllocation{}.windows_kept_full}};
+  json["layers"] = Json::array();
+  for (const KvLayer& layer : kv.layers) {
+    Json entry = {{"layer", layer.layer}, {"kind", AttentionKindName(layer.kind)}};
+    entry.update(fields(layer));
+    json["layers"].push_back(entry);
+  }
+  return json;
+}
+
+Json TermsJson(const std::vector<Term>& terms) {
+  Json json = Json::array();
+  for (const Term& term : terms) {
+    json.push_back({{"name", term.name},
+                    {"bytes", term.bytes},
+                    {"flops", term.flops},
+                    {"ms", term.ms},
+                    {"bound", BoundName(term.bound)}});
+  }
+  return json;
+}
+
+Json ValueJson(const DecodeLevel& level) {
+  return {{"available", true},
+          {"ms_per_token", level.ms_per_token},
+          {"tok_per_s", level.tok_per_s},
+          {"tok_per_s_per_sequence", level.tok_per_s_per_sequence},
+          {"bound", BoundName(level.bound)},
+          {"binding_term", level.binding_term},
+          {"terms", TermsJson(level.terms)}};
+}
+
+Json ValueJson(const PrefillLevel& level) {
+  return {{"available", true},
+          {"seconds", level.seconds},
+          {"tok_per_s", level.tok_per_s},
+          {"flops_linear", level.flops_linear},
+          {"flops_attention", level.flops_attention},
+          {"bound", BoundName(level.bound)},
+          {"binding_term", level.binding_term},
+          {"terms", TermsJson(level.terms)}};
+}
+
+template <class Value>
+Json LevelJson(const Level<Value>& level) {
+  return level.value ? ValueJson(*level.value) : Json{{"available", false}, {"missing", level.missing}};
+}
+
+template <class Value>
+Json LevelsJson(const Levels<Value>& levels) {
+  return {{"limit", LevelJson(levels.limit)},
+          {"kernels", LevelJson(levels.kernels)},
+          {"engine", LevelJson(levels.engine)}};
+}
+
+Json InputsJson(const PredictRequest& request, const Prediction& prediction) {
+  const Machine& machine = *request.machine;
+  return {{"context", request.context},
+          {"batch", request.batch},
+          {"threads", machine.measured() ? Json(request.threads) : Json(nullptr)},
+          {"weights_format", request.weights.name},
+          {"weights_bits_per_weight", prediction.weights.bits_per_weight},
+          {"kv_format", request.kv.name},
+          {"kv_bits_per_element", request.kv.BitsPerElement()},
+          {"bandwidth_bytes_per_second", prediction.bandwidth_bytes_per_second},
+          {"peak_flops_per_second", prediction.peak_flops_per_second},
+          {"flops_bound", machine.peak_is_measured() ? "decode and prefill: a measured f32 FMA peak"
+                                                     : "prefill: a rate of matrix products"},
+          {"memory_bytes", OrNull(request.memory_bytes)},
+          {"machine",
+           {{"source", machine.measured() ? machine.file : std::string("two figures given by the user")},
+            {"cpu_model", TextOrNull(machine.cpu_model)},
+            {"host_id", TextOrNull(machine.host_id)},
+            {"target", TextOrNull(machine.target)},
+            {"measured", TextOrNull(machine.date)},
+            {"ropeline_version", TextOrNull(machine.version)},
+            {"quick", machine.measured() ? Json(machine.quick) : Json(nullptr)}}}};
+}
+
+}  // namespace
+
+Json PredictionJson(const PredictRequest& request, const Prediction& p,
+                    const std::vector<CurvePoint>& curve) {
+  Json json = {
+      {"model", ModelJson(request.llm)},
+      {"kv", KvJson(request, p.kv)},
+      {"memory",
+       {{"weights_bytes", p.memory.weights_bytes},
+        {"kv_bytes", p.memory.kv_bytes},
+        {"total_bytes", p.memory.total_bytes},
+        {"available_bytes", OrNull(p.memory.available_bytes)},
+        {"fits", OrNull(p.memory.fits)}}},
+      {"decode", LevelsJson(p.decode)},
+      {"prefill", LevelsJson(p.prefill)},
+      {"rule_of_thumb",
+       {{"decode_ms_kv_only", p.rule_of_thumb.decode_ms_kv_only},
+        {"prefill_flops_2np", p.rule_of_thumb.prefill_flops_2np},
+        {"prefill_seconds", p.rule_of_thumb.prefill_seconds}}},
+      {"crossovers",
+       {{"kv_bytes_equal_weight_bytes", OrNull(p.crossovers.kv_equals_weights)},
+        {"decode_attention_flops_equal_linear", OrNull(p.crossovers.decode_attention_equals_linear)},
+        {"prefill_attention_flops_equal_linear", OrNull(p.crossovers.prefill_attention_equals_linear)}}}};
+  if (!curve.empty()) {
+    json["curve"] = Json::array();
+    for (const CurvePoint& point : curve) {
+      json["curve"].push_back({{"context", point.context},
+                               {"kv_bytes", point.kv_bytes},
+                               {"ms_per_token", point.ms_per_token},
+                               {"tok_per_s", point.tok_per_s},
+                               {"binding_term", point.binding_term},
+                               {"prefill_seconds", point.prefill_seconds}});
+    }
+  }
+  json["inputs"] = InputsJson(request, p);
+  json["warnings"] = p.warnings;
+  return json;
+}
+
+}  // namespace ropeline
