@@ -72,6 +72,7 @@ int Main(int argc, char** argv) {
   }
   fmt::print(stderr, "{} rows, {} rounds, target {}, up to {} thread(s); results in {}\n", rows.size(),
              options.rounds, options.targets.front(), options.threads.back(), results.Path());
+  CalibrateCores(topology);
   if (!RunRows(rows, options, &results)) return 130;
   results.Finish(true);
   CompleteContext(topology, results.Limits(), results.Benchmarks(), &results.Context()["ropeline"]);

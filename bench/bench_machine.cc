@@ -1,18 +1,14 @@
 // What the machine can do: stream (bandwidth, latency), peak (f32 FMA), sync (barrier, empty loop).
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "bench/buffer.h"
+#include "bench/core_probe.h"
 #include "bench/harness.h"
 #include "kernels/stream.h"
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#endif
 
 namespace ropeline {
 
@@ -122,7 +118,7 @@ Row PeakRow(const Plan& plan, const std::string& target, int threads) {
   row.body = [topology = plan.topology](benchmark::State& state, const Row& self) {
     BeginRow(state, self, topology);
     float sink[2] = {0.5f, 0};
-    Row with_cost = self;
+    Row with_cost = self;  // the flops of a round depend on the target's lanes
     with_cost.cost.flops = PeakFma(1, sink) * static_cast<double>(kRounds) * self.threads;
     with_cost.items = with_cost.cost.flops;
     TimeCalls(state, with_cost, [&] { PeakFma(kRounds, sink); });
@@ -130,33 +126,6 @@ Row PeakRow(const Plan& plan, const std::string& target, int threads) {
   };
   return row;
 }
-
-void Pause() {
-#if defined(__x86_64__) || defined(__i386__)
-  _mm_pause();
-#endif
-}
-
-// A centralised sense-reversing barrier that spins (Mellor-Crummey and Scott, "Algorithms for scalable
-// synchronization", 1991): what an engine pays between two operations.
-class SpinBarrier {
- public:
-  explicit SpinBarrier(int threads) : threads_(threads), waiting_(0) {}
-  void Wait() {
-    const int phase = phase_.load(std::memory_order_acquire);
-    if (waiting_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
-      waiting_.store(0, std::memory_order_relaxed);
-      phase_.store(phase + 1, std::memory_order_release);
-      return;
-    }
-    while (phase_.load(std::memory_order_acquire) == phase) Pause();
-  }
-
- private:
-  const int threads_;
-  alignas(64) std::atomic<int> waiting_;
-  alignas(64) std::atomic<int> phase_{0};
-};
 
 Row BarrierRow(const Plan& plan, int threads) {
   Row row;
@@ -181,7 +150,8 @@ Row EmptyLoopRow(const Plan& plan) {
   row.items = 1;
   row.body = [topology = plan.topology](benchmark::State& state, const Row& self) {
     BeginRow(state, self, topology);
-    TimeCalls(state, self, [&] { benchmark::ClobberMemory(); });
+    int nothing = 0;
+    TimeCalls(state, self, [&] { benchmark::DoNotOptimize(nothing); });
   };
   return row;
 }

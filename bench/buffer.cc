@@ -21,7 +21,7 @@ constexpr float kFill = 0.5f;
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
 // Offset of a piece within a page: 0, 1088, 2176, 3264, 256 … bytes.
-size_t Stagger(size_t piece) { return piece * 17 * kLine % 4096; }
+size_t Stagger(size_t piece) { return piece * kLine % 4096; }
 
 }  // namespace
 

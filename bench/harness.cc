@@ -3,11 +3,30 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <map>
+#include <mutex>
 #include <vector>
 
+#include "bench/core_probe.h"
 #include "kernels/targets.h"
 
 namespace ropeline {
+
+namespace {
+
+// Of the core that the first row runs on, with nothing beside it.
+double CalibratedFlops() {
+  static const double flops = CalibrateProbe();
+  return flops;
+}
+
+}  // namespace
+
+void CalibrateCores(const Topology& topology) {
+  PinThread(topology, 0);
+  CalibratedFlops();
+}
 
 void PinThread(const Topology& topology, int thread) {
   const std::vector<int> cores = topology.UsableCores();
@@ -28,21 +47,57 @@ void BeginRow(benchmark::State& state, const Row& row, const Topology& topology)
   if (row.name.target == "any" || !UseTarget(row.name.target)) UseBestTarget();
 }
 
-void SetCounters(benchmark::State& state, const Row& row, const ThreadWatch& watch) {
-  using benchmark::Counter;
+ThreadReport& ReportOf(int thread) {
+  constexpr int kMostThreads = 4096;
+  static auto* const reports = new std::vector<ThreadReport>(kMostThreads);
+  return reports->at(static_cast<size_t>(thread));
+}
+
+void ProbeCores(int thread, int threads) {
+  if (threads < 2) return;
+  static std::mutex mutex;
+  static auto* const barriers = new std::map<int, SpinBarrier>;
+  SpinBarrier* barrier;
+  {
+    const std::lock_guard lock(mutex);
+    barrier = &barriers->try_emplace(threads, threads).first->second;
+  }
+  barrier->Wait();
+  WarmUp();
+  barrier->Wait();
+  // The best of three: a short interruption is the watch's business.
+  const double flops = std::max({ProbeFlops(), ProbeFlops(), ProbeFlops()});
+  barrier->Wait();
+  double& probed = ReportOf(thread).probed_flops;
+  probed = probed == 0 ? flops : std::min(probed, flops);
+}
+
+void SetCounters(benchmark::State& state, const Row& row) {
   const double calls = static_cast<double>(state.iterations());
-  if (calls == 0 || watch.WallSeconds() <= 0) return;
-  const double call_seconds = watch.WallSeconds() / calls;
-  // Every thread reports the whole call; the mean over threads is the call's.
-  const auto average = [](double value) { return Counter(value, Counter::kAvgThreads); };
-  state.counters["call_ns"] = average(1e9 * call_seconds);
-  if (row.cost.Bytes() > 0) state.counters["bytes_per_second"] = average(row.cost.Bytes() / call_seconds);
-  if (row.cost.flops > 0) state.counters["flops"] = average(row.cost.flops / call_seconds);
-  if (row.items > 0) state.counters["items_per_second"] = average(row.items / call_seconds);
-  if (row.working_set_bytes > 0) state.counters["working_set"] = average(row.working_set_bytes);
-  state.counters["tainted"] = watch.Tainted() ? 1 : 0;
-  state.counters["involuntary_switches"] = static_cast<double>(watch.InvoluntarySwitches());
-  if (state.thread_index() == 0) state.counters["steal_ms"] = 1e3 * watch.StolenSeconds();
+  double wall_seconds = 0;
+  double stolen_seconds = 0;
+  int64_t switches = 0;
+  bool tainted = false;
+  bool shared_core = false;
+  for (int thread = 0; thread < row.threads; ++thread) {
+    const ThreadReport& report = ReportOf(thread);
+    wall_seconds = std::max(wall_seconds, report.watch.WallSeconds());
+    stolen_seconds = std::max(stolen_seconds, report.watch.StolenSeconds());
+    switches += report.watch.InvoluntarySwitches();
+    tainted = tainted || report.watch.Tainted();
+    shared_core = shared_core || (row.threads > 1 && IsSharedCore(report.probed_flops, CalibratedFlops()));
+  }
+  if (calls == 0 || wall_seconds <= 0) return;
+  const double call_seconds = wall_seconds / calls;
+  state.counters["call_ns"] = 1e9 * call_seconds;
+  if (row.cost.Bytes() > 0) state.counters["bytes_per_second"] = row.cost.Bytes() / call_seconds;
+  if (row.cost.flops > 0) state.counters["flops"] = row.cost.flops / call_seconds;
+  if (row.items > 0) state.counters["items_per_second"] = row.items / call_seconds;
+  if (row.working_set_bytes > 0) state.counters["working_set"] = row.working_set_bytes;
+  state.counters["tainted"] = tainted || shared_core ? 1 : 0;
+  state.counters["shared_core"] = shared_core ? 1 : 0;
+  state.counters["involuntary_switches"] = static_cast<double>(switches);
+  state.counters["steal_ms"] = 1e3 * stolen_seconds;
 }
 
 }  // namespace ropeline

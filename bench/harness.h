@@ -44,31 +44,51 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows);     // stream, pe
 void AddPlacementRows(const Plan& plan, std::vector<Row>* rows);   // input_add, score_bias, qk_rotation
 void AddAngleTableRows(const Plan& plan, std::vector<Row>* rows);  // qk_rotation: making the angles
 
+// Learns how fast one core is with nothing beside it, to tell later whether threads share one. Call before
+// any row.
+void CalibrateCores(const Topology& topology);
+
 // Keeps the calling thread on the core that benchmark thread `thread` belongs to (Topology::UsableCores).
 void PinThread(const Topology& topology, int thread);
 
 // Chooses the row's target, if it names one, and pins the thread. Call at the start of each body.
 void BeginRow(benchmark::State& state, const Row& row, const Topology& topology);
 
-// Sets the row's counters from one thread's watch: bytes_per_second, flops, items_per_second, call_ns,
-// working_set, tainted.
-void SetCounters(benchmark::State& state, const Row& row, const ThreadWatch& watch);
+// What one thread saw of a row. Threads leave theirs in ReportOf; thread 0 makes the row's counters of them
+// all.
+struct ThreadReport {
+  ThreadWatch watch;
+  double probed_flops = 0;  // the lower of the rates before and after the loop; 0 where not probed
+};
 
-// The timed loop: `call` does this thread's share of one call.
+ThreadReport& ReportOf(int thread);
+
+// Before and after the loop of a row with several threads: do they have a core each? All threads must call
+// it.
+void ProbeCores(int thread, int threads);
+
+// Sets the row's counters: bytes_per_second, flops, items_per_second, call_ns (of the slowest thread),
+// working_set, tainted, shared_core. Call on thread 0 once all threads have left the loop.
+void SetCounters(benchmark::State& state, const Row& row);
+
+// The timed loop: `call` does this thread's share of one call. The clock runs from the first call to the end
+// of the last, without Google Benchmark's barriers around the loop.
 template <class Call>
 void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
+  const int thread = state.thread_index();
+  ThreadReport& report = ReportOf(thread);
+  report = {};
   call();  // first touch of code and tables
-  ThreadWatch watch;
-  bool started = false;
+  ProbeCores(thread, row.threads);
+  const auto most = state.max_iterations;
+  auto left = most;
   for (auto _ : state) {
-    if (!started) {  // after the barrier at which all threads start
-      watch.Start();
-      started = true;
-    }
+    if (left == most) report.watch.Start();
     call();
+    if (--left == 0) report.watch.Stop();
   }
-  watch.Stop();
-  SetCounters(state, row, watch);
+  ProbeCores(thread, row.threads);
+  if (thread == 0) SetCounters(state, row);
 }
 
 }  // namespace ropeline

@@ -154,8 +154,8 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
     if (error.get_exit_code() == 0) std::exit(app.exit(error));  // --help, --version
     throw BadUsage(fmt::format("bench_all: {}, expected flags as in bench_all --help", error.what()));
   }
-  options.rounds = options.quick ? 3 : 5;
-  options.min_seconds = options.quick ? 0.02 : 0.06;
+  options.rounds = options.quick ? 5 : 9;
+  options.min_seconds = options.quick ? 0.015 : 0.04;
   TakeBenchmarkFlags(app.remaining(), &options);
   for (const std::string& family : families) {
     if (std::find(Families().begin(), Families().end(), family) == Families().end()) {

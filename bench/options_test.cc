@@ -37,7 +37,7 @@ std::string Refusal(const std::vector<std::string>& words) {
 TEST(Options, DefaultsAreTheFullRun) {
   const Options options = Parse({"--out", "x"});
   EXPECT_FALSE(options.quick);
-  EXPECT_EQ(options.rounds, 5);
+  EXPECT_EQ(options.rounds, 9);
   EXPECT_EQ(options.threads, (std::vector<int>{1, 2, 4}));
   EXPECT_EQ(options.targets, std::vector<std::string>{BestTargetName()});
   EXPECT_EQ(options.out, "x");
@@ -53,7 +53,7 @@ TEST(Options, TakesListsAndGoogleBenchmarksFlags) {
   EXPECT_EQ(options.targets, SupportedTargetNames());
   EXPECT_EQ(options.rounds, 9);
   EXPECT_EQ(options.benchmark_args, std::vector<std::string>{"--benchmark_filter=alibi"});
-  EXPECT_EQ(options.min_seconds, 0.02);
+  EXPECT_EQ(options.min_seconds, 0.015);
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).min_seconds, 0) << "Google Benchmark's flag rules";
 }
 

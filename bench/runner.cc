@@ -115,6 +115,11 @@ class Reporter : public benchmark::BenchmarkReporter {
   }
 
   void SetRound(int round) { round_ = round; }
+  // Of one thread, as an earlier round found them; 0 where there was none.
+  int64_t IterationsOf(const std::string& name) const {
+    const auto it = iterations_.find(name);
+    return it == iterations_.end() ? 0 : it->second;
+  }
 
   bool ReportContext(const Context& context) override {
     context_ = &context;
@@ -132,8 +137,7 @@ class Reporter : public benchmark::BenchmarkReporter {
       row["name"] = row["run_name"] = name;
       row["repetitions"] = options_.rounds;
       row["repetition_index"] = round_;
-      // Every thread sets the mark, and Google Benchmark adds them up.
-      if (row.contains("tainted")) row["tainted"] = row["tainted"].get<double>() > 0 ? 1 : 0;
+      iterations_[name] = run.iterations / run.threads;
       results_->AddRow(std::move(row), round_);
       progress_->Finished(names_.at(name), round_);
     }
@@ -153,6 +157,7 @@ class Reporter : public benchmark::BenchmarkReporter {
   Progress* progress_;
   ResultsFile* results_;
   std::map<std::string, RowName> names_;
+  std::map<std::string, int64_t> iterations_;
   const Context* context_ = nullptr;
   int round_ = 0;
 };
@@ -166,11 +171,16 @@ std::string RegisteredName(const Row& row) {
   return name.Text();
 }
 
-void Register(const Row& row, const Options& options) {
+// Later rounds take the first round's number of iterations, which saves the search for it.
+void Register(const Row& row, const Options& options, int64_t iterations) {
   auto* registered = benchmark::RegisterBenchmark(RegisteredName(row).c_str(),
                                                   [&row](benchmark::State& state) { row.body(state, row); });
   registered->Threads(row.threads)->UseRealTime();
-  if (options.min_seconds > 0) registered->MinTime(options.min_seconds);
+  if (iterations > 0) {
+    registered->Iterations(iterations);
+  } else if (options.min_seconds > 0) {
+    registered->MinTime(options.min_seconds);
+  }
 }
 
 }  // namespace
@@ -218,7 +228,7 @@ bool RunRows(const std::vector<Row>& rows, const Options& options, ResultsFile* 
     size_t registered = 0;
     for (const Row& row : rows) {
       if (results->Has(row.name.Text(), round)) continue;
-      Register(row, options);
+      Register(row, options, reporter.IterationsOf(row.name.Text()));
       ++registered;
     }
     if (registered == 0) continue;

@@ -14,7 +14,7 @@ namespace {
 // Offset of every table within its page. A kernel's tensor usually starts a page or is 64-byte aligned near
 // its start; a load whose low 12 address bits are those of a store just made waits for it, so tables keep
 // away from there.
-constexpr size_t kOffset = 43 * 64;
+constexpr size_t kOffset = 64;
 
 }  // namespace
 
