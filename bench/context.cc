@@ -77,20 +77,31 @@ void CompleteContext(const Topology& topology, const Roofline& limits, const Jso
   for (const CacheKnee& knee : FindKnees(limits.Curve(Traffic::kRead, 1)))
     caches.push_back(knee.capacity_bytes);
   (*ropeline)["measured_caches_bytes"] = caches;
-  std::vector<std::string> odd = Oddities(topology, caches);
-  const std::string shared = SharedCoreOddity(limits, topology.DefaultThreads());
-  if (!shared.empty()) odd.push_back(shared);
-  (*ropeline)["oddities"] = odd;
   const double load = LoadAverage();
   (*ropeline)["load_after"] = load < 0 ? Json() : Json(load);
   int64_t switches = 0;
   double steal_seconds = 0;
   int tainted = 0;
+  int shared = 0;
+  int several = 0;
   for (const Json& row : benchmarks) {
     switches += static_cast<int64_t>(row.value("involuntary_switches", 0.0));
     steal_seconds += 1e-3 * row.value("steal_ms", 0.0);
     tainted += row.value("tainted", 0.0) > 0 ? 1 : 0;
+    shared += row.value("shared_core", 0.0) > 0 ? 1 : 0;
+    several += row.value("threads", 1) > 1 ? 1 : 0;
   }
+  std::vector<std::string> odd = Oddities(topology, caches);
+  const std::string no_gain = SharedCoreOddity(limits, topology.DefaultThreads());
+  if (!no_gain.empty()) odd.push_back(no_gain);
+  if (shared > 0) {
+    odd.push_back(
+        fmt::format("{} of {} samples with several threads ran while these CPUs shared a core: the host "
+                    "moves virtual CPUs. They are "
+                    "marked tainted, and medians leave them out.",
+                    shared, several));
+  }
+  (*ropeline)["oddities"] = odd;
   (*ropeline)["interference"] = {{"involuntary_switches", switches},
                                  {"steal_seconds", std::round(1000 * steal_seconds) / 1000},
                                  {"tainted_rows", tainted},

@@ -68,14 +68,14 @@ void PrintBandwidth(const Roofline& limits) {
 
 void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
   fmt::print("\nPlacements, against the limit of the same run (roof 1 = at the limit)\n\n");
-  fmt::print("| {:<54} | {:>9} | {:>7} | {:>5} |\n", "row", "Gelem/s", "GB/s", "roof");
-  fmt::print("|:{}|{}:|{}:|{}:|\n", std::string(55, '-'), std::string(10, '-'), std::string(8, '-'),
+  fmt::print("| {:<60} | {:>9} | {:>7} | {:>5} |\n", "row", "Gelem/s", "GB/s", "roof");
+  fmt::print("|:{}|{}:|{}:|{}:|\n", std::string(61, '-'), std::string(10, '-'), std::string(8, '-'),
              std::string(6, '-'));
   for (const auto& [name, median] : rows) {
     if (!median.Has("roof")) continue;
     std::string text = name.variant + "/" + name.target;
     for (const auto& [key, value] : name.args) text += " " + key + ":" + value;
-    fmt::print("| {:<54} | {:>9.2f} | {:>7.1f} | {:>5.2f} |\n", text, 1e-9 * median.Of("items_per_second"),
+    fmt::print("| {:<60} | {:>9.2f} | {:>7.1f} | {:>5.2f} |\n", text, 1e-9 * median.Of("items_per_second"),
                1e-9 * median.Of("bytes_per_second"), median.Of("roof"));
   }
 }

@@ -48,7 +48,7 @@ double Median(std::vector<double> values) {
 }
 
 // A knee is where log(bandwidth) falls between two plateaus. Each octave of working set is classed as flat or
-// falling by its own drop; a run of falling steps, together more than a quarter, parts two plateaus. The
+// falling by its own drop; a run of falling steps, together more than a sixth, parts two plateaus. The
 // capacity is the last working set of the upper plateau that keeps at least 85 % of it. Two falls that follow
 // each other without a flat step between are parted where the drop pauses; where it does not, they are one
 // knee.
@@ -58,7 +58,7 @@ std::vector<CacheKnee> FindKnees(std::vector<BandwidthPoint> curve) {
   std::sort(curve.begin(), curve.end(),
             [](const auto& a, const auto& b) { return a.working_set_bytes < b.working_set_bytes; });
   constexpr double kFlatDrop = 0.92;  // a step that keeps 92 % is flat
-  constexpr double kKneeDrop = 0.75;  // a fall to under 75 % of the plateau is a knee
+  constexpr double kKneeDrop = 0.82;  // a fall to under 82 % of the plateau is a knee
   constexpr double kOnPlateau = 0.85;
   size_t begin = 0;
   while (begin + 1 < curve.size()) {

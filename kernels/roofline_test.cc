@@ -120,6 +120,23 @@ TEST(FindKnees, ToleratesNoiseAndSlopingFalls) {
   EXPECT_NEAR(knees[1].capacity_bytes, 2 * kMiB, 1e3);
 }
 
+// As measured once: the first plateau reads low at its small end, and the second is only a quarter slower.
+TEST(FindKnees, FindsAShallowFirstKnee) {
+  std::vector<BandwidthPoint> curve;
+  double ws = 16 * kKiB;
+  for (double rate :
+       {148., 157., 176., 195., 131., 126., 129., 128., 130., 128., 127., 128., 123., 44., 31., 30.,
+        30.,  30.,  30.,  28.,  27.,  20.,  13.,  13.,  12.,  12.,  12.,  13.,  13.,  13., 12.}) {
+    curve.push_back({ws, rate * 1e9});
+    ws *= std::sqrt(2.0);
+  }
+  const auto knees = FindKnees(curve);
+  ASSERT_EQ(knees.size(), 3u);
+  EXPECT_NEAR(knees[0].capacity_bytes, 45 * kKiB, kKiB);
+  EXPECT_NEAR(knees[1].capacity_bytes, 1 * kMiB, kKiB);
+  EXPECT_NEAR(knees[2].capacity_bytes, 16 * kMiB, 100 * kKiB);
+}
+
 TEST(FindKnees, AFlatCurveHasNone) {
   EXPECT_TRUE(FindKnees(Staircase({}, 30e9)).empty());
   EXPECT_TRUE(FindKnees({}).empty());

@@ -1,19 +1,29 @@
 #!/usr/bin/env bash
-# Everything in one command on a fresh machine: install, build, measure quickly, predict and compare.
-# usage: scripts/run.sh [flags of bench_all, instead of --quick; --full for all rows]
+# Everything in one command on a fresh machine: install, build, measure, predict, compare.
+# usage: scripts/run.sh [--full] [--out FOLDER]
+#   --full   all rows and repetitions (8 minutes instead of 90 s)
+#   --out    folder for bench.json instead of results/<cpu>-<cores>c
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-flags=("${@:---quick}")
-[ "${1:-}" != --full ] || flags=("${@:2}")
+usage() { echo "scripts/run.sh: $1, expected [--full] [--out FOLDER]" >&2; exit 2; }
+size=(--quick) out=() machine=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --full) size=() ;;
+    --out) [ $# -ge 2 ] || usage "--out: no folder"; out=(--out "$2"); machine=(--machine "$2/bench.json"); shift ;;
+    *) usage "$1: no such flag" ;;
+  esac
+  shift
+done
+
 ./scripts/setup.sh
 ./scripts/build.sh bench_all ropeline
-
-echo; echo "# This machine"; echo
-./build/ropeline topology
-echo; echo "# Measuring"; echo
-./build/bench_all "${flags[@]+"${flags[@]}"}"
-echo; echo "# A 3B model at 32k"; echo
-./build/ropeline predict llama-3.2-3b --context 32k --weights q4_k_m --kv f16
-echo; echo "# What each placement costs"; echo
-./build/ropeline compare
+printf '\n# Measuring\n\n'
+./build/bench_all "${size[@]}" "${out[@]}"
+printf '\n# This machine\n\n'
+./build/ropeline topology "${machine[@]}"
+printf '\n# A 3B model at 32k\n\n'
+./build/ropeline predict llama-3.2-3b --context 32k --weights q4_k_m --kv f16 "${machine[@]}"
+printf '\n# What each placement costs\n\n'
+./build/ropeline compare "${machine[@]}"
