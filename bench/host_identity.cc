@@ -32,7 +32,9 @@ std::string LowerWithoutMarks(std::string_view model) {
   std::string text(model);
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   for (const std::string_view mark : {"(r)", "(tm)", "(c)"}) {
-    for (size_t at; (at = text.find(mark)) != text.npos;) text.replace(at, mark.size(), " ");
+    for (size_t at; (at = text.find(mark)) != text.npos;) {
+      std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(at), mark.size(), ' ');
+    }
   }
   return text;
 }
@@ -54,7 +56,7 @@ std::string ModelSlug(std::string_view model) {
   if (!slug.empty() && slug.front() == '-') slug.erase(0, 1);
   slug = slug.substr(0, kLongestModel);
   while (!slug.empty() && slug.back() == '-') slug.pop_back();
-  return slug.empty() ? "unknown-cpu" : slug;
+  return slug.empty() ? std::string("unknown-cpu") : slug;
 }
 
 // FNV-1a, 64 bits: the same everywhere and for ever, unlike std::hash.
