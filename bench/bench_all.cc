@@ -1,11 +1,14 @@
 // bench_all: measures this machine and the kernels of every encoding, and writes
 // results/<machine>/bench.json.
 #include <benchmark/benchmark.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <system_error>
 #include <vector>
 
 #include "bench/context.h"
@@ -61,7 +64,7 @@ int Main(int argc, char** argv) {
   benchmark::Initialize(&count, args.data());
   if (benchmark::ReportUnrecognizedArguments(count, args.data())) return 2;
 
-  ResultsFile results(options.out);
+  ResultsFile results(options.out, options.resume);
   results.SetRows(rows);
   Json context;
   context["ropeline"] = MakeContext(topology, options);
@@ -69,6 +72,7 @@ int Main(int argc, char** argv) {
   if (options.resume) {
     results.Resume(context,
                    {"schema", "git_hash", "compiler", "host_id", "quick", "rounds", "threads", "targets"});
+    fmt::print(stderr, "resuming: {} samples are kept\n", results.Benchmarks().size());
   }
   fmt::print(stderr, "{} rows, {} rounds, target {}, up to {} thread(s); results in {}\n", rows.size(),
              options.rounds, options.targets.front(), options.threads.back(), results.Path());
@@ -86,6 +90,10 @@ int Main(int argc, char** argv) {
 }  // namespace ropeline
 
 int main(int argc, char** argv) {
+  // A closed standard stream's number would be given to the results file.
+  for (int fd : {0, 1, 2}) {
+    if (fcntl(fd, F_GETFD) == -1 && open("/dev/null", O_RDWR) == -1) return 1;
+  }
   try {
     return ropeline::Main(argc, argv);
   } catch (const ropeline::BadUsage& error) {
@@ -94,5 +102,8 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "bench_all: out of memory, expected room for buffers of a quarter of the memory\n");
     return 1;
+  } catch (const std::system_error& error) {  // fmt's, where standard output is full
+    std::fprintf(stderr, "bench_all: %s, expected standard output that can be written to\n", error.what());
+    return 2;
   }
 }

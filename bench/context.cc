@@ -37,6 +37,23 @@ std::string SharedCoreOddity(const Roofline& limits, int threads) {
       threads, *all / *one);
 }
 
+// How disturbed some rows were.
+struct Tally {
+  int64_t switches = 0;
+  double steal_seconds = 0;
+  int tainted = 0;
+  int shared_core = 0;
+  int rows = 0;
+
+  void Add(const Json& row) {
+    switches += static_cast<int64_t>(row.value("involuntary_switches", 0.0));
+    steal_seconds += 1e-3 * row.value("steal_ms", 0.0);
+    tainted += row.value("tainted", 0.0) > 0 ? 1 : 0;
+    shared_core += row.value("shared_core", 0.0) > 0 ? 1 : 0;
+    ++rows;
+  }
+};
+
 }  // namespace
 
 Json MakeContext(const Topology& topology, const Options& options) {
@@ -67,45 +84,54 @@ Json MakeContext(const Topology& topology, const Options& options) {
   json["rounds"] = options.rounds;
   json["complete"] = false;
   json["skipped"] = Json::array();
+  json["measured_oddities"] = Json::array();
   json["interference"] = Json();
   return json;
 }
 
 void CompleteContext(const Topology& topology, const Roofline& limits, const Json& benchmarks,
                      Json* ropeline) {
-  std::vector<double> caches;
-  for (const CacheKnee& knee : FindKnees(limits.Curve(Traffic::kRead, 1)))
-    caches.push_back(knee.capacity_bytes);
-  (*ropeline)["measured_caches_bytes"] = caches;
-  const double load = LoadAverage();
-  (*ropeline)["load_after"] = load < 0 ? Json() : Json(load);
-  int64_t switches = 0;
-  double steal_seconds = 0;
-  int tainted = 0;
-  int shared = 0;
-  int several = 0;
+  Tally all, several, reads;
   for (const Json& row : benchmarks) {
-    switches += static_cast<int64_t>(row.value("involuntary_switches", 0.0));
-    steal_seconds += 1e-3 * row.value("steal_ms", 0.0);
-    tainted += row.value("tainted", 0.0) > 0 ? 1 : 0;
-    shared += row.value("shared_core", 0.0) > 0 ? 1 : 0;
-    several += row.value("threads", 1) > 1 ? 1 : 0;
+    all.Add(row);
+    if (row.value("threads", 1) > 1) {
+      several.Add(row);
+    } else if (row["name"].get<std::string>().rfind("stream/read/", 0) == 0) {
+      reads.Add(row);
+    }
   }
-  std::vector<std::string> odd = Oddities(topology, caches);
+  std::vector<std::string> odd;
   const std::string no_gain = SharedCoreOddity(limits, topology.DefaultThreads());
   if (!no_gain.empty()) odd.push_back(no_gain);
-  if (shared > 0) {
-    odd.push_back(
-        fmt::format("{} of {} samples with several threads ran while these CPUs shared a core: the host "
-                    "moves virtual CPUs. They are "
-                    "marked tainted, and medians leave them out.",
-                    shared, several));
+  if (several.shared_core > 0) {
+    odd.push_back(fmt::format(
+        "{} of {} samples with several threads ran while these CPUs shared a core: the host moves "
+        "virtual CPUs. They are marked tainted, and medians leave them out where there are others.",
+        several.shared_core, several.rows));
   }
-  (*ropeline)["oddities"] = odd;
-  (*ropeline)["interference"] = {{"involuntary_switches", switches},
-                                 {"steal_seconds", std::round(1000 * steal_seconds) / 1000},
-                                 {"tainted_rows", tainted},
-                                 {"rows", benchmarks.size()}};
+  if (2 * all.tainted > all.rows) {
+    odd.push_back(
+        fmt::format("{} of {} samples are tainted: this run is worth little. Measure again at rest.",
+                    all.tainted, all.rows));
+  }
+  std::vector<uint64_t> caches;
+  if (2 * reads.tainted > reads.rows) {
+    odd.push_back("Most one-thread read rows were disturbed: no cache sizes are taken from them.");
+  } else {
+    for (const CacheKnee& knee : FindKnees(limits.Curve(Traffic::kRead, 1))) {
+      caches.push_back(static_cast<uint64_t>(knee.capacity_bytes));
+    }
+  }
+  (*ropeline)["measured_caches_bytes"] = caches;
+  (*ropeline)["oddities"] = Oddities(topology, {caches.begin(), caches.end()});
+  (*ropeline)["measured_oddities"] = odd;
+  const double load = LoadAverage();
+  (*ropeline)["load_after"] = load < 0 ? Json() : Json(load);
+  (*ropeline)["interference"] = {{"involuntary_switches", all.switches},
+                                 {"steal_seconds", std::round(1000 * all.steal_seconds) / 1000},
+                                 {"tainted_rows", all.tainted},
+                                 {"shared_core_rows", all.shared_core},
+                                 {"rows", all.rows}};
 }
 
 }  // namespace ropeline

@@ -71,7 +71,14 @@ void MeasuredCaches(const Topology& topology, const std::vector<double>& measure
     const double ratio = measured[i] / static_cast<double>(cache.size_bytes);
     if (!(ratio > 0)) continue;
     const double factor = std::max(ratio, 1 / ratio);
-    if (factor <= kCacheFactor) continue;
+    // Of several that match one level, the nearest speaks for it.
+    bool nearest = true;
+    for (size_t j = 0; j < matches.size(); ++j) {
+      const double other = measured[j] / static_cast<double>(cache.size_bytes);
+      if (j != i && matches[j] == matches[i] && other > 0 && std::max(other, 1 / other) < factor)
+        nearest = false;
+    }
+    if (factor <= kCacheFactor || !nearest) continue;
     odd.push_back(
         fmt::format("{} is reported as {} and measured as {}, {:.1f} times apart: the measured size is used.",
                     CacheName(cache), Size(cache.size_bytes), Size(measured[i]), factor));

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "bench/build_info.h"
 #include "kernels/targets.h"
@@ -44,8 +45,12 @@ std::vector<int> ParseThreads(const std::vector<std::string>& words, const Topol
 std::vector<std::string> ParseTargets(const std::vector<std::string>& words) {
   const auto supported = SupportedTargetNames();
   std::vector<std::string> targets;
+  bool all = false;
   for (const std::string& word : words) {
-    if (word == "all") return supported;
+    if (word == "all") {
+      all = true;
+      continue;
+    }
     const std::string name = word == "best" ? supported.front() : word;
     if (std::find(supported.begin(), supported.end(), name) == supported.end()) {
       throw BadUsage(fmt::format("--targets: '{}' does not run here, expected best, all or of {}", word,
@@ -53,6 +58,7 @@ std::vector<std::string> ParseTargets(const std::vector<std::string>& words) {
     }
     targets.push_back(name);
   }
+  if (all) return supported;
   // Best first, each once.
   std::vector<std::string> sorted;
   for (const std::string& name : supported) {
@@ -61,35 +67,57 @@ std::vector<std::string> ParseTargets(const std::vector<std::string>& words) {
   return sorted;
 }
 
-// "--flag=value" or the word after "--flag".
 bool Starts(const std::string& text, const std::string& prefix) {
   return text.compare(0, prefix.size(), prefix) == 0;
 }
 
-// Takes from `extras` what must act on our own loop of rounds; leaves the rest to Google Benchmark.
+template <class Number>
+std::optional<Number> ParseNumber(const std::string& text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool ParseSwitch(const std::string& word, const std::string& value) {
+  if (value.empty() || value == "true" || value == "1" || value == "yes") return true;
+  if (value == "false" || value == "0" || value == "no") return false;
+  throw BadUsage(fmt::format("{}: not a switch, expected true or false", word));
+}
+
+// Google Benchmark's flags. Those that would fight with our rounds and our file are refused with the reason.
 void TakeBenchmarkFlags(const std::vector<std::string>& extras, Options* options) {
   for (const std::string& word : extras) {
-    if (!Starts(word, "--benchmark_") && !Starts(word, "--v=")) {
-      throw BadUsage(
-          fmt::format("{}: no such flag, expected one of those that bench_all --help lists", word));
-    }
-    const std::string value = word.find('=') == std::string::npos ? "" : word.substr(word.find('=') + 1);
-    if (Starts(word, "--benchmark_repetitions")) {
-      int rounds = 0;
-      const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), rounds);
-      if (error != std::errc() || end != value.data() + value.size() || rounds < 1 || rounds > 1000) {
+    const size_t equals = word.find('=');
+    const std::string flag = word.substr(0, equals);
+    std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (flag == "--benchmark_repetitions") {
+      const auto rounds = ParseNumber<int>(value);
+      if (!rounds || *rounds < 1 || *rounds > 1000) {
         throw BadUsage(fmt::format("{}: not a number of repetitions, expected 1 to 1000", word));
       }
-      options->rounds = rounds;
-    } else if (Starts(word, "--benchmark_list_tests")) {
-      options->list = value != "false";
-    } else if (Starts(word, "--benchmark_out") || Starts(word, "--benchmark_format")) {
+      options->rounds = *rounds;
+    } else if (flag == "--benchmark_min_time") {
+      if (!value.empty() && value.back() == 's') value.pop_back();
+      const auto seconds = ParseNumber<double>(value);
+      if (!seconds || !(*seconds > 0) || *seconds > 60) {
+        throw BadUsage(fmt::format("{}: not a time, expected seconds above 0 and up to 60", word));
+      }
+      options->min_seconds = *seconds;
+    } else if (flag == "--benchmark_list_tests") {
+      options->list = ParseSwitch(word, value);
+    } else if (flag == "--benchmark_filter") {
+      options->filter = value;
+    } else if (flag == "--benchmark_context") {
+      options->benchmark_args.push_back(word);
+    } else if (flag == "--benchmark_out" || flag == "--benchmark_out_format" ||
+               flag == "--benchmark_format") {
       throw BadUsage(fmt::format("{}: bench_all always writes bench.json, expected --out FOLDER", word));
-    } else if (Starts(word, "--benchmark_enable_random_interleaving")) {
+    } else if (flag == "--benchmark_enable_random_interleaving") {
       throw BadUsage(fmt::format("{}: repetitions are interleaved already, expected no such flag", word));
     } else {
-      if (Starts(word, "--benchmark_min_time")) options->min_seconds = 0;
-      options->benchmark_args.push_back(word);
+      throw BadUsage(
+          fmt::format("{}: no such flag here, expected one of those that bench_all --help lists", word));
     }
   }
 }
@@ -144,8 +172,8 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
       ->delimiter(',');
   app.add_option("--threads", threads, "thread counts (default: 1, 2, 4 … up to the usable physical cores)")
       ->delimiter(',');
-  app.add_option("--out", options.out,
-                 "folder for bench.json (default: results/<cpu>-<cores>c of the checkout)");
+  const CLI::Option* out = app.add_option(
+      "--out", options.out, "folder for bench.json (default: results/<cpu>-<cores>c of the checkout)");
   app.add_flag("--resume", options.resume, "go on with an interrupted run in the same folder");
   app.set_version_flag("--version", fmt::format("ropeline {} ({})", BuildVersion(), BuildGitHash()));
   try {
@@ -166,6 +194,9 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   options.families = families;
   options.targets = ParseTargets(targets);
   options.threads = threads.empty() ? topology.ThreadSteps() : ParseThreads(threads, topology);
+  if (out->count() > 0 && options.out.empty()) {
+    throw BadUsage("--out: an empty name, expected a folder");
+  }
   if (options.out.empty()) options.out = DefaultOutFolder(topology);
   options.command = CommandLine(argc, argv);
   return options;

@@ -25,7 +25,8 @@ struct Options {
   std::vector<int> threads;                 // ascending
   std::string out;                          // folder of bench.json
   int rounds = 0;                           // passes over all rows: repetitions, interleaved
-  double min_seconds = 0;                   // of each row; 0 where --benchmark_min_time says it
+  double min_seconds = 0;                   // of each row
+  std::string filter;                       // --benchmark_filter; "" lets all through
   std::string command;                      // as typed, program name without its folder
   std::vector<std::string> benchmark_args;  // for benchmark::Initialize, without the program's name
 };

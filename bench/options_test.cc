@@ -52,9 +52,10 @@ TEST(Options, TakesListsAndGoogleBenchmarksFlags) {
   EXPECT_EQ(options.threads, (std::vector<int>{1, 2}));
   EXPECT_EQ(options.targets, SupportedTargetNames());
   EXPECT_EQ(options.rounds, 9);
-  EXPECT_EQ(options.benchmark_args, std::vector<std::string>{"--benchmark_filter=alibi"});
+  EXPECT_EQ(options.filter, "alibi");
   EXPECT_EQ(options.min_seconds, 0.015);
-  EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).min_seconds, 0) << "Google Benchmark's flag rules";
+  EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).min_seconds, 0.5);
+  EXPECT_EQ(Parse({"--benchmark_min_time=0.5s"}).min_seconds, 0.5) << "as newer versions write it";
 }
 
 TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
@@ -68,6 +69,14 @@ TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
                                              {"--threads", "5"},
                                              {"--threads", "99999999999"},
                                              {"--targets", "AVX9"},
+                                             {"--targets", "all,AVX9"},
+                                             {"--out="},
+                                             {"--benchmark_min_time=nan"},
+                                             {"--benchmark_min_time=-1"},
+                                             {"--benchmark_min_time=abc"},
+                                             {"--benchmark_repetitionsfoo=3"},
+                                             {"--benchmark_list_tests=banana"},
+                                             {"--benchmark_help"},
                                              {"--benchmark_repetitions=no"},
                                              {"--benchmark_repetitions=0"},
                                              {"--benchmark_out=a.json"},

@@ -1,6 +1,8 @@
 #include "bench/results_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +26,22 @@ Json ReadJson(const fs::path& path) {
   return file ? Json::parse(file, nullptr, /*allow_exceptions=*/false) : Json(Json::value_t::discarded);
 }
 
+// What keeps a row from being taken over; "" where nothing does.
+std::string WrongIn(const Json& row) {
+  if (!row.is_object() || !row.contains("name") || !row["name"].is_string()) return "a row has no name";
+  const std::string name = row["name"].get<std::string>();
+  if (!row.contains("repetition_index") || !row["repetition_index"].is_number_integer() ||
+      row["repetition_index"].get<int64_t>() < 0 || row["repetition_index"].get<int64_t>() > 1000) {
+    return name + " has no repetition_index of 0 or more";
+  }
+  for (const char* key : {"threads", "iterations", "real_time", "cpu_time", "call_ns", "bytes_per_second",
+                          "flops", "items_per_second", "working_set", "roof", "tainted", "shared_core",
+                          "involuntary_switches", "steal_ms"}) {
+    if (row.contains(key) && !row[key].is_number()) return name + ": " + key + " is no number";
+  }
+  return "";
+}
+
 bool IsComplete(const Json& document) {
   if (!document.is_object() || !document.contains("context")) return false;
   const Json& context = document["context"];
@@ -34,8 +52,12 @@ bool IsComplete(const Json& document) {
 
 }  // namespace
 
-ResultsFile::ResultsFile(std::string folder) : folder_(std::move(folder)) {
+ResultsFile::ResultsFile(std::string folder, bool resume) : folder_(std::move(folder)) {
   std::error_code error;
+  if (resume && !fs::exists(Path(), error)) {
+    throw BadUsage(
+        fmt::format("{}: --resume: no run to go on with, expected a bench.json of bench_all", Path()));
+  }
   fs::create_directories(folder_, error);
   const fs::path probe = fs::path(folder_) / ".bench.json.probe";
   std::ofstream file(probe);
@@ -46,6 +68,21 @@ ResultsFile::ResultsFile(std::string folder) : folder_(std::move(folder)) {
                                folder_, error ? error.message() : std::strerror(errno)));
   }
   fs::remove(probe, error);
+  if (fs::is_directory(Path(), error)) {
+    throw BadUsage(fmt::format("{}: --out: is a folder, expected a plain file or nothing there", Path()));
+  }
+  // Two runs would replace each other's rows, and disturb each other's timing. The lock ends with the
+  // process.
+  lock_ = open(folder_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (lock_ >= 0 && flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(lock_);
+    throw BadUsage(
+        fmt::format("{}: --out: another bench_all writes there, expected a folder of its own", folder_));
+  }
+}
+
+ResultsFile::~ResultsFile() {
+  if (lock_ >= 0) close(lock_);
 }
 
 std::string ResultsFile::Path() const { return (fs::path(folder_) / kName).string(); }
@@ -66,16 +103,17 @@ void ResultsFile::Resume(const Json& context, const std::vector<std::string>& id
   const Json& now = context["ropeline"];
   for (const std::string& key : identity) {
     if (!ours.contains(key) || ours[key] != now[key]) {
-      throw BadUsage(fmt::format("{}: {}: the run was made with {}, expected {} to go on with it", Path(),
-                                 key, ours.contains(key) ? ours[key].dump() : "nothing", now[key].dump()));
+      throw BadUsage(
+          fmt::format("{}: {}: the interrupted run had {} and this one has {}, expected the same (start anew "
+                      "without --resume)",
+                      Path(), key, ours.contains(key) ? ours[key].dump() : "none", now[key].dump()));
     }
   }
   previous_moved_ = true;  // it is this very run
   for (const Json& row : document["benchmarks"]) {
-    if (!row.is_object() || !row.contains("name") || !row["name"].is_string() ||
-        !row.contains("repetition_index") || !row["repetition_index"].is_number_integer()) {
-      throw BadUsage(fmt::format(
-          "{}: benchmarks: a row without a name or repetition_index, expected rows of bench_all", Path()));
+    const std::string wrong = WrongIn(row);
+    if (!wrong.empty()) {
+      throw BadUsage(fmt::format("{}: benchmarks: {}, expected rows of bench_all", Path(), wrong));
     }
     if (rows_.count(row["name"].get<std::string>()) == 0) continue;
     benchmarks_.push_back(row);
@@ -138,7 +176,7 @@ void ResultsFile::Write() const {
   const std::string temporary = fmt::format("{}.{}.tmp", Path(), getpid());
   {
     std::ofstream file(temporary);
-    file << document.dump(1) << '\n';
+    file << document.dump(1, ' ', false, Json::error_handler_t::replace) << '\n';
     file.close();
     if (!file) {
       std::error_code ignored;

@@ -20,7 +20,11 @@ class ResultsFile {
  public:
   // Makes the folder and proves that it can be written to. A complete bench.json of an earlier run is kept as
   // bench.previous.json once the first row replaces it. Throws BadUsage.
-  explicit ResultsFile(std::string folder);
+  // `resume`: there must be a bench.json already, or nothing is made.
+  explicit ResultsFile(std::string folder, bool resume = false);
+  ~ResultsFile();
+  ResultsFile(const ResultsFile&) = delete;
+  ResultsFile& operator=(const ResultsFile&) = delete;
 
   // Takes over the rows of an interrupted run. Throws BadUsage where there is none, or where it was made by
   // another build, on another machine or with other flags (`identity`: context.ropeline keys that must
@@ -29,6 +33,7 @@ class ResultsFile {
 
   void SetContext(Json context) { context_ = std::move(context); }
   Json& Context() { return context_; }
+  const Json& Context() const { return context_; }
 
   // Rows whose limit is known by name; needed before AddRow.
   void SetRows(const std::vector<Row>& rows);
@@ -56,6 +61,7 @@ class ResultsFile {
   std::map<std::string, Row> rows_;
   Roofline limits_;
   bool previous_moved_ = false;
+  int lock_ = -1;  // the folder, locked
 };
 
 }  // namespace ropeline

@@ -137,6 +137,26 @@ TEST_F(ResultsFileTest, ResumeRefusesWhatIsNotThisRun) {
   EXPECT_NE(refusal().find("expected"), std::string::npos);
 }
 
+TEST_F(ResultsFileTest, ResumeRefusesRowsOfWrongTypes) {
+  for (const char* row :
+       {R"("name":"a","repetition_index":-5)", R"("name":"a","repetition_index":0,"call_ns":"x")",
+        R"("name":"a","repetition_index":0,"tainted":[])"}) {
+    Put(std::string(R"({"context":{"ropeline":{"schema":1,"git_hash":"b"}},"benchmarks":[{)") + row + "}]}");
+    ResultsFile results(Folder());
+    EXPECT_THROW(results.Resume(Context("b"), {"schema", "git_hash"}), BadUsage) << row;
+  }
+}
+
+TEST_F(ResultsFileTest, OneRunOwnsAFolder) {
+  const ResultsFile first(Folder());
+  EXPECT_THROW(ResultsFile{Folder()}, BadUsage);
+}
+
+TEST_F(ResultsFileTest, ResumeWithNothingThereMakesNothing) {
+  EXPECT_THROW(ResultsFile(Folder(), /*resume=*/true), BadUsage);
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
 TEST_F(ResultsFileTest, ACompleteEarlierResultIsKept) {
   Put(R"({"context":{"ropeline":{"complete":true}},"benchmarks":[]})");
   ResultsFile results(Folder());

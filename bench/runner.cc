@@ -17,7 +17,12 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void OnSignal(int) { interrupted = 1; }
+// The first asks the run to stop after its row; a second one stops it at once (the file is whole at any
+// time).
+void OnSignal(int) {
+  if (interrupted != 0) _exit(130);
+  interrupted = 1;
+}
 
 using Clock = std::chrono::steady_clock;
 
@@ -186,11 +191,7 @@ void Register(const Row& row, const Options& options, int64_t iterations) {
 }  // namespace
 
 std::vector<Row> ChooseRows(std::vector<Row> rows, const Options& options) {
-  std::string pattern;
-  for (const std::string& word : options.benchmark_args) {
-    constexpr std::string_view kFilter = "--benchmark_filter=";
-    if (word.compare(0, kFilter.size(), kFilter) == 0) pattern = word.substr(kFilter.size());
-  }
+  const std::string& pattern = options.filter;
   const bool negative = !pattern.empty() && pattern[0] == '-';
   std::regex filter;
   try {
@@ -208,6 +209,14 @@ std::vector<Row> ChooseRows(std::vector<Row> rows, const Options& options) {
   };
   rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Row& row) { return !wanted(row); }),
              rows.end());
+  const bool any = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+    return pattern.empty() || std::regex_search(row.name.Text(), filter) != negative;
+  });
+  if (!any) {
+    throw BadUsage(fmt::format(
+        "--benchmark_filter: '{}' matches no row, expected part of a name that --benchmark_list_tests shows",
+        pattern));
+  }
   return rows;
 }
 

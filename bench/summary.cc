@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,12 +14,15 @@ namespace {
 // Medians of one row over its repetitions; untainted ones where there are any.
 struct RowMedian {
   std::map<std::string, std::vector<double>> clean, all;
+  int samples = 0;
+  int tainted = 0;
   double Of(const std::string& counter) const {
     const auto it = clean.find(counter);
     if (it != clean.end()) return Median(it->second);
     const auto any = all.find(counter);
     return any == all.end() ? 0 : Median(any->second);
   }
+  bool AllTainted() const { return tainted == samples; }
   bool Has(const std::string& counter) const { return all.count(counter) != 0; }
 };
 
@@ -33,6 +37,8 @@ std::vector<std::pair<RowName, RowMedian>> Medians(const Json& benchmarks) {
     if (fresh) rows.push_back({*name, {}});
     RowMedian& medians = rows[it->second].second;
     const bool tainted = row.value("tainted", 0.0) > 0;
+    ++medians.samples;
+    medians.tainted += tainted ? 1 : 0;
     for (const char* counter : {"call_ns", "bytes_per_second", "flops", "items_per_second", "roof"}) {
       if (!row.contains(counter)) continue;
       medians.all[counter].push_back(row[counter].get<double>());
@@ -47,36 +53,82 @@ std::string Bytes(double bytes) {
   return fmt::format("{:.4g} KiB", bytes / 1024);
 }
 
-void PrintBandwidth(const Roofline& limits) {
-  fmt::print(
-      "\nBandwidth, GB/s (all threads together)\n\n| threads | working set | read | copy | update | add |\n");
-  fmt::print("|---:|---:|---:|---:|---:|---:|\n");
-  for (int threads : limits.Threads()) {
-    std::vector<double> sets = {16 << 10, 256 << 10, 8 << 20};
-    const auto curve = limits.Curve(Traffic::kRead, threads);
-    sets.push_back(curve.back().working_set_bytes);
-    for (double set : sets) {
-      fmt::print("| {:>7} | {:>11} |", threads, Bytes(set));
-      for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd}) {
-        const auto bandwidth = limits.Bandwidth(traffic, threads, set);
-        fmt::print(" {:>6} |", bandwidth ? fmt::format("{:.1f}", *bandwidth * 1e-9) : "-");
-      }
-      fmt::print("\n");
+// An aligned Markdown table: the first `left` columns to the left, the others to the right.
+void PrintTable(const std::vector<std::vector<std::string>>& lines, size_t left) {
+  std::vector<size_t> widths(lines[0].size(), 3);
+  for (const auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  }
+  for (size_t row = 0; row < lines.size(); ++row) {
+    for (size_t i = 0; i < widths.size(); ++i) {
+      const std::string pad(widths[i] - lines[row][i].size(), ' ');
+      fmt::print("| {}{}{} ", i < left ? "" : pad, lines[row][i], i < left ? pad : "");
     }
+    fmt::print("|\n");
+    if (row != 0) continue;
+    for (size_t i = 0; i < widths.size(); ++i) {
+      fmt::print("|{}{}{}", i < left ? ":" : "-", std::string(widths[i], '-'), i < left ? "-" : ":");
+    }
+    fmt::print("|\n");
   }
 }
 
-void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
-  fmt::print("\nPlacements, against the limit of the same run (roof 1 = at the limit)\n\n");
-  fmt::print("| {:<60} | {:>9} | {:>7} | {:>5} |\n", "row", "Gelem/s", "GB/s", "roof");
-  fmt::print("|:{}|{}:|{}:|{}:|\n", std::string(61, '-'), std::string(10, '-'), std::string(8, '-'),
-             std::string(6, '-'));
+std::string Rate(double per_second, const char* format) {
+  return fmt::format(fmt::runtime(format), 1e-9 * per_second);
+}
+
+void PrintBandwidth(const Roofline& limits) {
+  std::vector<std::vector<std::string>> lines = {{"threads", "working set", "read", "copy", "update", "add"}};
+  for (int threads : limits.Threads()) {
+    std::vector<double> sets = {16 << 10, 256 << 10, 8 << 20};
+    sets.push_back(limits.Curve(Traffic::kRead, threads).back().working_set_bytes);
+    for (double set : sets) {
+      std::vector<std::string> line = {fmt::format("{}", threads), Bytes(set)};
+      for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd}) {
+        const auto bandwidth = limits.Bandwidth(traffic, threads, set);
+        line.push_back(bandwidth ? Rate(*bandwidth, "{:.1f}") : "-");
+      }
+      lines.push_back(std::move(line));
+    }
+  }
+  fmt::print("\nBandwidth, GB/s, of all threads together\n\n");
+  PrintTable(lines, 0);
+}
+
+void PrintMachine(const std::vector<std::pair<RowName, RowMedian>>& rows) {
+  std::vector<std::vector<std::string>> lines = {{"row", "value"}};
   for (const auto& [name, median] : rows) {
+    if (name.family == "peak") {
+      lines.push_back({name.Text(), Rate(median.Of("flops"), "{:.1f} GFLOP/s")});
+    } else if (name.variant == "latency") {
+      lines.push_back({name.Text(), fmt::format("{:.1f} ns a load", 1e9 / median.Of("items_per_second"))});
+    } else if (name.family == "sync") {
+      lines.push_back({name.Text(), fmt::format("{:.2f} ns", median.Of("call_ns"))});
+    }
+  }
+  fmt::print("\nPeaks, latency, synchronisation (empty_loop is what timing itself costs)\n\n");
+  PrintTable(lines, 1);
+}
+
+void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
+  std::vector<std::vector<std::string>> lines = {{"row", "Gelem/s", "GB/s", "roof", "tainted"}};
+  double table = 0, scalar = 0;
+  for (const auto& [name, median] : rows) {
+    if (name.variant == "angles_scalar") scalar = median.Of("items_per_second");
+    if (name.variant == "angles_table") table = median.Of("items_per_second");
     if (!median.Has("roof")) continue;
-    std::string text = name.variant + "/" + name.target;
-    for (const auto& [key, value] : name.args) text += " " + key + ":" + value;
-    fmt::print("| {:<60} | {:>9.2f} | {:>7.1f} | {:>5.2f} |\n", text, 1e-9 * median.Of("items_per_second"),
-               1e-9 * median.Of("bytes_per_second"), median.Of("roof"));
+    lines.push_back({name.Text(), Rate(median.Of("items_per_second"), "{:.2f}"),
+                     Rate(median.Of("bytes_per_second"), "{:.1f}"), fmt::format("{:.2f}", median.Of("roof")),
+                     median.AllTainted() ? "all" : fmt::format("{}/{}", median.tainted, median.samples)});
+  }
+  if (lines.size() == 1) return;
+  fmt::print(
+      "\nPlacements. roof: time at this run's own limits / time; 1 is the limit. Medians of untainted "
+      "samples.\n\n");
+  PrintTable(lines, 1);
+  if (table > 0 && scalar > 0) {
+    fmt::print("\nAngle table: {:.1f} times as fast as a loop of std::cos and std::sin in double\n",
+               table / scalar);
   }
 }
 
@@ -84,38 +136,19 @@ void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
 
 void PrintSummary(const ResultsFile& results) {
   const auto rows = Medians(results.Benchmarks());
-  const Roofline& limits = results.Limits();
-  PrintBandwidth(limits);
-  for (const CacheKnee& knee : FindKnees(limits.Curve(Traffic::kRead, 1))) {
-    fmt::print("\nMeasured: a cache of {} that reads at {:.0f} GB/s", Bytes(knee.capacity_bytes),
-               1e-9 * knee.bytes_per_second);
-  }
-  fmt::print("\n\n");
-  double table = 0, scalar = 0;
-  for (const auto& [name, median] : rows) {
-    if (name.family == "peak") {
-      fmt::print("Peak f32 multiply-add, {:<8} {} thread(s): {:>7.1f} GFLOP/s\n", name.target,
-                 *name.Arg("threads"), 1e-9 * median.Of("flops"));
-    } else if (name.variant == "latency") {
-      fmt::print("Latency, {:>11}{}: {:.1f} ns\n", Bytes(static_cast<double>(name.Count("ws").value_or(0))),
-                 name.Arg("pages") != nullptr ? " (4 KiB pages)" : "", 1e9 / median.Of("items_per_second"));
-    } else if (name.variant == "barrier") {
-      fmt::print("Barrier, {} thread(s): {:.0f} ns\n", *name.Arg("threads"), median.Of("call_ns"));
-    } else if (name.variant == "empty_loop") {
-      fmt::print(
-          "Empty timed loop: {:.2f} ns (a benchmark library that announces a debug build, as Debian's does,\n"
-          "times no slower: the loop is in its header)\n",
-          median.Of("call_ns"));
-    } else if (name.variant == "angles_scalar") {
-      scalar = median.Of("items_per_second");
-    } else if (name.variant == "angles_table") {
-      table = median.Of("items_per_second");
-    }
-  }
+  PrintBandwidth(results.Limits());
+  PrintMachine(rows);
   PrintPlacements(rows);
-  if (table > 0 && scalar > 0) {
-    fmt::print("\nAngle table: {:.1f} times as fast as a loop of std::cos and std::sin in double\n",
-               table / scalar);
+  const Json& ours = results.Context().at("ropeline");
+  fmt::print("\n");
+  for (const Json& cache : ours.at("measured_caches_bytes")) {
+    fmt::print("Measured cache: {}\n", Bytes(cache.get<double>()));
+  }
+  const Json& interference = ours.at("interference");
+  fmt::print("Tainted samples: {} of {}\n", interference.at("tainted_rows").dump(),
+             interference.at("rows").dump());
+  for (const char* key : {"oddities", "measured_oddities"}) {
+    for (const Json& sentence : ours.at(key)) fmt::print("Odd: {}\n", sentence.get<std::string>());
   }
 }
 

@@ -232,6 +232,7 @@ std::unique_ptr<EncodingTables> SetupT5(const Shape& shape) {
 }
 
 void ApplyT5(const EncodingTables& tables, const Shape& shape, float* s) {
+  if (shape.n == 0) return;
   const auto& bias = static_cast<const BiasTables&>(tables);
   HWY_DYNAMIC_DISPATCH(AddDistanceRows)(bias.values.get(), bias.stride, shape, s);
 }

@@ -18,7 +18,11 @@ std::optional<Shape> ShapeOf(Placement placement, const RowName& name) {
   const auto d = name.Count("d");
   const auto causal = name.Count("causal");
   Shape shape;
-  if (!n) return std::nullopt;
+  // Nothing to do, or more than any run did, is no row of ours.
+  const auto odd = [](const std::optional<size_t>& count) {
+    return count && (*count == 0 || *count > 1 << 28);
+  };
+  if (!n || odd(n) || odd(h) || odd(d)) return std::nullopt;
   shape.n = *n;
   switch (placement) {
     case Placement::kInputAdd:
@@ -206,7 +210,8 @@ std::vector<EncodingShare> EncodingShares(const ShareRequest& request, const Mac
         share.limit_ms = TimeOf(work, machine, request.threads).seconds * 1e3;
         if (nearest != nullptr) share.ratio_row = nearest->row;
         if (nearest != nullptr) share.ratio = nearest->Ratio();
-        share.expected_ms = share.limit_ms * share.ratio.value_or(1);
+        // Faster than its limit means a limit measured too low, not a faster kernel.
+        share.expected_ms = share.limit_ms * std::max(1.0, share.ratio.value_or(1));
         share.beside_ms = share.whole_pass ? time.pass_ms : time.layer_ms;
         shares.push_back(std::move(share));
       }

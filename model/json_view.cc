@@ -4,13 +4,26 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 namespace ropeline {
 namespace {
 
+// A device or a pipe may never end, and no result is that large.
+constexpr uintmax_t kMostBytes = uintmax_t{512} << 20;
+
 std::string ReadFile(const std::string& path, std::string_view expected) {
+  if (path.empty()) throw BadInput({"\"\"", ""}, "is no file name", expected);
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw BadInput({path, ""}, "is not a regular file", expected);
+  }
+  if (std::filesystem::exists(status) && std::filesystem::file_size(path, error) > kMostBytes) {
+    throw BadInput({path, ""}, "is larger than any result", expected);
+  }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) throw BadInput({path, ""}, std::string("cannot be opened: ") + std::strerror(errno), expected);
   std::string text;

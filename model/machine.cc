@@ -1,10 +1,13 @@
 #include "model/machine.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "model/json_view.h"
+#include "model/units.h"
 
 namespace ropeline {
 namespace {
@@ -24,6 +27,17 @@ struct Samples {
     take("flops", &flops_per_second);
     take("roof", &roof);
     take("working_set", &working_set_bytes);
+    // A limit that no machine has would turn into infinities further on.
+    const auto believe = [&](const char* key, Range range) {
+      const auto value = row.FindNumber(key);
+      if (!value || *value == 0 || range.Has(*value)) return;
+      throw BadInput(row.At(key).where(), fmt::format("is {:g}", *value),
+                     fmt::format("{:g} to {:g}", range.least, range.most));
+    };
+    believe("bytes_per_second", {kBytesPerSecond.least / 1e3, kBytesPerSecond.most});
+    believe("flops", {kFlopsPerSecond.least / 1e3, kFlopsPerSecond.most});
+    believe("call_ns", {1e-6, 1e15});
+    believe("working_set", {1, 1e15});
     ++rows;
   }
 };
@@ -80,8 +94,16 @@ void ReadContext(const JsonView& context, Machine* machine) {
       throw BadInput(threads->where(), "is " + std::to_string(count), "1 to 65536");
     machine->threads_default = static_cast<int>(count);
   }
+  // The run's own first target; where a result does not list them, the best one there.
   if (const auto highway = context.Find("highway")) {
     machine->target = highway->FindString("target_best").value_or("");
+  }
+  if (const auto targets = context.Find("targets")) {
+    const auto names = targets->Items();
+    if (!names.empty()) machine->target = names.front().String();
+  }
+  if (const auto odd = context.Find("measured_oddities")) {
+    for (const JsonView& sentence : odd->Items()) machine->measured_oddities.push_back(sentence.String());
   }
   if (const auto topology = context.Find("topology")) {
     machine->cpu_model = topology->FindString("cpu_model").value_or("");

@@ -38,11 +38,12 @@ struct Machine {
   std::string cpu_model;  // "" unknown, as for the next four
   std::string host_id;
   std::string date;
-  std::string version;                   // of the ropeline that measured
-  std::string target;                    // best Highway target there
-  std::optional<uint64_t> memory_bytes;  // physical memory, or the cgroup's limit where that is lower
-  std::optional<int> threads_default;    // what the run took as this machine's threads
-  std::vector<double> cache_bytes;       // measured capacities, inner first
+  std::string version;                         // of the ropeline that measured
+  std::string target;                          // Highway target of the run's rows, the best of several
+  std::optional<uint64_t> memory_bytes;        // physical memory, or the cgroup's limit where that is lower
+  std::optional<int> threads_default;          // what the run took as this machine's threads
+  std::vector<double> cache_bytes;             // measured capacities, inner first
+  std::vector<std::string> measured_oddities;  // what was odd while it was measured, a sentence each
   bool quick = false;
   bool complete = true;  // false: the run was stopped
   Roofline roofline;

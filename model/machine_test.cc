@@ -74,6 +74,23 @@ class MachineTest : public testing::Test {
   std::filesystem::path path_;
 };
 
+TEST_F(MachineTest, TargetIsTheRunsOwn) {
+  Json json = Valid();
+  json["context"]["ropeline"]["targets"] = {"AVX2", "SSE4"};
+  EXPECT_EQ(Read(json.dump()).target, "AVX2") << "not the best that the machine has";
+}
+
+TEST_F(MachineTest, RatesThatNoMachineHasAreRefused) {
+  for (const double rate : {5e-324, 1e-300, 1e300}) {
+    Json json = Valid();
+    json["benchmarks"][0]["bytes_per_second"] = rate;
+    EXPECT_EQ(Refusal(json.dump()).find("benchmarks[0].bytes_per_second: is "), 0u) << rate;
+    json = Valid();
+    json["benchmarks"][4]["flops"] = rate;
+    EXPECT_EQ(Refusal(json.dump()).find("benchmarks[4].flops: is "), 0u) << rate;
+  }
+}
+
 TEST_F(MachineTest, ReadsContextAndRows) {
   const Machine machine = Read(Valid().dump());
   EXPECT_TRUE(machine.measured());

@@ -110,12 +110,29 @@ std::vector<std::string> MachineWarnings(const PredictRequest& request, const Pr
   if (machine.quick) warnings.emplace_back("the machine was measured by a quick run: figures are rougher");
   if (!machine.complete)
     warnings.emplace_back("the machine's run was stopped before its end: rows may be missing");
-  const auto tainted = std::count_if(machine.rows.begin(), machine.rows.end(), [](const MeasuredRow& row) {
-    return row.tainted && (row.name.family == "stream" || row.name.family == "peak");
-  });
+  const auto is_limit = [](const MeasuredRow& row) {
+    return row.name.family == "stream" || row.name.family == "peak";
+  };
+  const auto limits = std::count_if(machine.rows.begin(), machine.rows.end(), is_limit);
+  const auto tainted = std::count_if(machine.rows.begin(), machine.rows.end(),
+                                     [&](const MeasuredRow& row) { return row.tainted && is_limit(row); });
   if (tainted > 0) {
-    warnings.push_back(std::to_string(tainted) +
-                       " stream and peak rows were measured while another process took the CPU");
+    warnings.push_back(std::to_string(tainted) + " of " + std::to_string(limits) +
+                       " stream and peak rows were disturbed in every repetition: the limits may be higher");
+  }
+  if (machine.peak_is_measured()) {
+    warnings.emplace_back(
+        "the peak is that of f32 multiply-adds: an engine that multiplies in int8 or bf16 may prefill "
+        "faster");
+  }
+  for (const int fewer : machine.Threads()) {
+    if (fewer >= request.threads) break;
+    const auto less = machine.roofline.MemoryBandwidth(Traffic::kRead, fewer);
+    if (less && *less > 1.03 * prediction.bandwidth_bytes_per_second) {
+      warnings.push_back(std::to_string(fewer) + " threads read memory faster (" +
+                         FormatBytesPerSecond(*less) + ") than the " + std::to_string(request.threads) +
+                         " taken here: see --threads");
+    }
   }
   const DecodeLevel& decode = *prediction.decode.limit.value;
   double flops = 0;

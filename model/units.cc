@@ -51,7 +51,7 @@ constexpr Unit kFlopUnits[] = {{"FLOP", 1},    {"KFLOP", 1e3},  {"MFLOP", 1e6},
                                {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
 
 double ParseQuantity(std::string_view text, std::span<const Unit> units,
-                     std::span<const std::string_view> endings, double max, const char* expected,
+                     std::span<const std::string_view> endings, Range range, const char* expected,
                      const Where& where) {
   const auto parts = SplitNumber(text);
   if (!parts) throw BadInput(where, Quoted(text) + " is not a number with a unit", expected);
@@ -64,7 +64,8 @@ double ParseQuantity(std::string_view text, std::span<const Unit> units,
       if (suffix.substr(unit.name.size()) != ending) continue;
       const double value = parts->number * unit.factor;
       if (value <= 0) throw BadInput(where, Quoted(text) + " is not above zero", expected);
-      if (value > max) throw BadInput(where, Quoted(text) + " is beyond any machine", expected);
+      if (value < range.least) throw BadInput(where, Quoted(text) + " is below any machine", expected);
+      if (value > range.most) throw BadInput(where, Quoted(text) + " is beyond any machine", expected);
       return value;
     }
   }
@@ -131,17 +132,19 @@ std::vector<uint64_t> ParseCountList(std::string_view text, const Where& where, 
 
 double ParseSizeBytes(std::string_view text, const Where& where) {
   constexpr std::string_view kEndings[] = {""};
-  return ParseQuantity(text, kByteUnits, kEndings, 1e18, "a size such as 3.5GiB or 20GB", where);
+  return ParseQuantity(text, kByteUnits, kEndings, kSizeBytes, "a size such as 3.5GiB or 20GB", where);
 }
 
 double ParseBytesPerSecond(std::string_view text, const Where& where) {
   constexpr std::string_view kEndings[] = {"/s"};
-  return ParseQuantity(text, kByteUnits, kEndings, 1e18, "a bandwidth such as 20GB/s or 33.5GiB/s", where);
+  return ParseQuantity(text, kByteUnits, kEndings, kBytesPerSecond, "a bandwidth such as 20GB/s or 33.5GiB/s",
+                       where);
 }
 
 double ParseFlopsPerSecond(std::string_view text, const Where& where) {
   constexpr std::string_view kEndings[] = {"/s", "S"};
-  return ParseQuantity(text, kFlopUnits, kEndings, 1e24, "a rate such as 50GFLOP/s or 1.2TFLOP/s", where);
+  return ParseQuantity(text, kFlopUnits, kEndings, kFlopsPerSecond, "a rate such as 50GFLOP/s or 1.2TFLOP/s",
+                       where);
 }
 
 std::string FormatCount(uint64_t count) {

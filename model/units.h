@@ -12,6 +12,16 @@
 
 namespace ropeline {
 
+// What is believed of a machine, typed or measured; anything outside is refused as a slip.
+struct Range {
+  double least;
+  double most;
+  bool Has(double value) const { return value >= least && value <= most; }
+};
+inline constexpr Range kSizeBytes{1, 1e18};         // a byte to an exabyte
+inline constexpr Range kBytesPerSecond{1e6, 1e15};  // 1 MB/s to 1 PB/s
+inline constexpr Range kFlopsPerSecond{1e6, 1e18};  // 1 MFLOP/s to 1 EFLOP/s
+
 // The largest count of tokens that is taken: far above any model's context, small enough that no product
 // overflows.
 inline constexpr uint64_t kMaxTokens = uint64_t{1} << 28;

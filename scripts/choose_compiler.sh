@@ -38,6 +38,7 @@ if [ "$again" -eq 0 ] && [ -f build/compiler ] && [ "$stamp" = "$(cat build/comp
   exit 0
 fi
 
+echo "compiler: building and timing the hot kernels with ${compilers[*]} (a minute or two)"
 ccache=$(command -v ccache || true)
 objects=build/compiler_probe
 mkdir -p "$objects"
@@ -60,7 +61,7 @@ done
 best=""; best_score=0
 for compiler in "${compilers[@]}"; do
   score=$(awk '$1 == "score" { if ($2 > most) most = $2 } END { print most }' "$objects/$compiler".[123].txt)
-  printf 'compiler: %-12s score %6.1f  %s\n' "$compiler" "$score" "$("$compiler" --version | head -1)"
+  printf 'compiler: %-12s %6.1f GB/s or GFLOP/s over the hot kernels (geometric mean; more is better)  %s\n' "$compiler" "$score" "$("$compiler" --version | head -1)"
   if awk "BEGIN { exit !($score > $best_score) }"; then best=$compiler; best_score=$score; fi
 done
 echo "compiler: $best is the fastest here"

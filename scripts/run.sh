@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything in one command on a fresh machine: install, build, measure, predict, compare.
 # usage: scripts/run.sh [--full] [--out FOLDER]
-#   --full   all rows and repetitions (8 minutes instead of 90 s)
+#   --full   all rows and repetitions: 8 minutes of measuring instead of 90 s
 #   --out    folder for bench.json instead of results/<cpu>-<cores>c
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,6 +12,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --full) size=() ;;
     --out) [ $# -ge 2 ] || usage "--out: no folder"; out=(--out "$2"); machine=(--machine "$2/bench.json"); shift ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     *) usage "$1: no such flag" ;;
   esac
   shift
@@ -23,7 +24,7 @@ printf '\n# Measuring\n\n'
 ./build/bench_all "${size[@]}" "${out[@]}"
 printf '\n# This machine\n\n'
 ./build/ropeline topology "${machine[@]}"
-printf '\n# A 3B model at 32k\n\n'
+echo
 ./build/ropeline predict llama-3.2-3b --context 32k --weights q4_k_m --kv f16 "${machine[@]}"
-printf '\n# What each placement costs\n\n'
+echo
 ./build/ropeline compare "${machine[@]}"

@@ -147,6 +147,15 @@ TEST_F(CliTest, ContextsThatAreNone) {
   }
 }
 
+TEST_F(CliTest, DevicesAndFiguresThatNoMachineHasAreRefused) {
+  for (const char* file : {"/dev/zero", "/dev/null", "''"}) {
+    ExpectRefused("predict gpt2 --context 1k --machine " + std::string(file), "expected");
+  }
+  ExpectRefused("predict gpt2 --context 1k --bandwidth 0.0000001B/s --flops 50GFLOP/s", "below any machine");
+  ExpectRefused("predict gpt2 --context 1k --bandwidth 99999999TB/s --flops 50GFLOP/s", "beyond any machine");
+  ExpectRefused("predict gpt2 --context 1k --bandwidth 20GB/s --flops 0.001FLOP/s", "below any machine");
+}
+
 TEST_F(CliTest, AMachineIsAFileOrTwoFigures) {
   const std::string predict = "predict article-3b --context 1k ";
   ExpectRefused(predict + "--bandwidth 20 --flops 50GFLOP/s", "--bandwidth: \"20\" has no unit");

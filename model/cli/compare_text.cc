@@ -160,6 +160,11 @@ std::string CompareText(const ShareRequest& request, const Machine& machine,
       fmt::format("\n## Share of a layer of {}: one decode step with n tokens in the cache\n\n", llm.name);
   text += Shares(shares, Phase::kDecode);
   text +=
+      "\nScore biases are counted as a pass over scores that stand in memory, one f32 each; an attention "
+      "kernel that adds "
+      "the bias while scores are in registers moves none of these bytes. Expected: at the limit × the "
+      "measured ratio, "
+      "never below the limit.\n"
       "\n\"Beside it\": the layer's matrices and attention at the limit; for an encoding that is added at "
       "the input, the "
       "whole pass.\n\n## Inputs\n\n";

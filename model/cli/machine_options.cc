@@ -1,5 +1,8 @@
 #include "model/cli/machine_options.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "bench/topology.h"
 #include "model/cli/find_machine.h"
 #include "model/units.h"
@@ -37,8 +40,9 @@ void AddMachineOptions(CLI::App& command, bool figures, MachineOptions* options)
         ->type_name("RATE");
   }
   command
-      .add_option("--threads", options->threads,
-                  "thread count, one that was measured (default: what the machine's run took)")
+      .add_option(
+          "--threads", options->threads,
+          "thread count, one that was measured (default: the machine's usable cores, or the most measured)")
       ->type_name("T");
 }
 
@@ -52,7 +56,12 @@ Machine ChooseMachine(const MachineOptions& options) {
     const double bandwidth = ParseBytesPerSecond(*options.bandwidth, Flag("--bandwidth"));
     return MachineFromFigures(bandwidth, ParseFlopsPerSecond(*options.flops, Flag("--flops")));
   }
-  return options.machine ? ReadMachine(*options.machine) : ThisHost();
+  if (!options.machine) return ThisHost();
+  // A results folder stands for the file in it.
+  const std::filesystem::path in_folder = std::filesystem::path(*options.machine) / "bench.json";
+  std::error_code error;
+  return ReadMachine(std::filesystem::is_regular_file(in_folder, error) ? in_folder.string()
+                                                                        : *options.machine);
 }
 
 int ChooseThreads(const MachineOptions& options, const Machine& machine) {
@@ -65,8 +74,10 @@ int ChooseThreads(const MachineOptions& options, const Machine& machine) {
   const Where where{machine.file, "context.ropeline.threads_default"};
   if (!machine.threads_default)
     throw BadInput(where, "is unknown", "a count, or --threads on the command line");
-  RequireThreads(machine, *machine.threads_default, where);
-  return *machine.threads_default;
+  // A run of fewer threads (bench_all --threads 1) is taken at the most it has.
+  const std::vector<int> measured = machine.Threads();
+  const auto has = std::find(measured.begin(), measured.end(), *machine.threads_default);
+  return has != measured.end() ? *has : measured.back();
 }
 
 }  // namespace ropeline

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -73,4 +74,11 @@ int Run(int argc, char** argv) {
 }  // namespace
 }  // namespace ropeline
 
-int main(int argc, char** argv) { return ropeline::Run(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return ropeline::Run(argc, argv);
+  } catch (const std::exception& error) {  // out of memory and the like
+    return ropeline::Refuse(std::string("ropeline: ") + error.what() +
+                            ", expected a machine with room for it");
+  }
+}

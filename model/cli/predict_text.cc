@@ -32,9 +32,12 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
   table.Add({"KV cache at " + tokens + sequences, Bytes(p.memory.kv_bytes)});
   table.Add({"weights", fmt::format("{} in {} ({:.2f} bits per weight)", Bytes(p.memory.weights_bytes),
                                     request.weights.name, p.weights.bits_per_weight)});
-  const std::string fits = !p.memory.fits   ? "; the machine's memory is not known (--memory)"
-                           : *p.memory.fits ? "; fits in " + Bytes(*p.memory.available_bytes)
-                                            : "; DOES NOT FIT in " + Bytes(*p.memory.available_bytes);
+  const std::string fits =
+      !p.memory.fits ? "; the machine's memory is not known (--memory)"
+      : *p.memory.fits && p.memory.total_bytes > *p.memory.available_bytes / 10 * 9
+          ? "; BARELY fits in " + Bytes(*p.memory.available_bytes) + ", little is left for all else"
+      : *p.memory.fits ? "; fits in " + Bytes(*p.memory.available_bytes)
+                       : "; DOES NOT FIT in " + Bytes(*p.memory.available_bytes);
   table.Add({"memory, weights and cache", Bytes(p.memory.total_bytes) + fits});
   table.Add(
       {"decode at that depth, at best",
@@ -72,7 +75,8 @@ std::string MissingLevels(const Levels<Value>& levels) {
   std::string text;
   const auto add = [&](const char* name, const Level<Value>& level) {
     if (level.value) return;
-    text += fmt::format("{}: not available: needs {}\n", name, fmt::join(level.missing, ", "));
+    text +=
+        fmt::format("{}: not available in this version: needs {}\n", name, fmt::join(level.missing, ", "));
   };
   add("kernels", levels.kernels);
   add("engine", levels.engine);
@@ -173,10 +177,20 @@ std::string PredictionText(const PredictRequest& request, const Prediction& p,
       "turn.\n";
   text += fmt::format("\n## Decode: one step{}\n\n",
                       request.batch > 1 ? fmt::format(" of {} sequences", request.batch) : "");
-  text += Terms(p.decode.limit.value->terms) + "\n" + MissingLevels(p.decode);
+  text += Terms(p.decode.limit.value->terms) + "\n";
+  if (p.weights.decode_bytes < p.memory.weights_bytes) {
+    text +=
+        "Weights: without what a step does not read, such as an input embedding of which it takes one "
+        "row.\n\n";
+  }
+  text += MissingLevels(p.decode);
   text += fmt::format("\n## Prefill: {} tokens of one sequence\n\n", FormatCount(request.context));
   text += Terms(p.prefill.limit.value->terms) + "\n" + MissingLevels(p.prefill);
-  text += "\n## The article's rule of thumb beside it\n\n" + RuleText(p);
+  text +=
+      "\n## The rule of thumb beside it\n\nPer token: cache bytes ÷ bandwidth. Prefill: 2 · tokens · "
+      "parameters ÷ "
+      "flops per second.\n\n" +
+      RuleText(p);
   text += "\n## Where it turns\n\n" + TurningPoints(p);
   if (!curve.empty()) text += "\n## Over the context\n\n" + CurveText(curve);
   text += "\n## Inputs\n\n" + Inputs(request, p);

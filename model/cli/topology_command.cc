@@ -88,6 +88,7 @@ Json MeasuredJson(const Findings& findings) {
           {"date", machine.date},
           {"same_host", findings.same_host},
           {"caches_bytes", machine.cache_bytes},
+          {"oddities", machine.measured_oddities},
           {"rates", rates}};
 }
 
@@ -184,6 +185,11 @@ std::string RatesText(const Findings& findings) {
 
 std::string OdditiesText(const Findings& findings) {
   std::vector<std::string> odd = Oddities(findings.topology, findings.cache_bytes);
+  if (findings.same_host) {
+    for (const std::string& sentence : findings.measured->measured_oddities) {
+      odd.push_back("While it was measured: " + sentence);
+    }
+  }
   if (findings.measured && !findings.same_host) odd.push_back(OtherHostNote(*findings.measured));
   if (odd.empty()) return "Nothing odd.\n";
   return fmt::format("Odd:\n- {}\n", fmt::join(odd, "\n- "));
