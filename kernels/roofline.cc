@@ -60,6 +60,7 @@ std::vector<CacheKnee> FindKnees(std::vector<BandwidthPoint> curve) {
   constexpr double kFlatDrop = 0.92;  // a step that keeps 92 % is flat
   constexpr double kKneeDrop = 0.82;  // a fall to under 82 % of the plateau is a knee
   constexpr double kOnPlateau = 0.85;
+  constexpr double kOctave = 1.9;
   size_t begin = 0;
   while (begin + 1 < curve.size()) {
     // The plateau: points from `begin` while each step is flat.
@@ -77,7 +78,10 @@ std::vector<CacheKnee> FindKnees(std::vector<BandwidthPoint> curve) {
            curve[bottom + 1].bytes_per_second < kFlatDrop * curve[bottom].bytes_per_second) {
       ++bottom;
     }
-    if (curve[bottom].bytes_per_second < kKneeDrop * plateau) {
+    // A step less than an octave long within a fall is no plateau.
+    const bool on_the_way =
+        !knees.empty() && curve[end].working_set_bytes < kOctave * curve[begin].working_set_bytes;
+    if (curve[bottom].bytes_per_second < kKneeDrop * plateau && !on_the_way) {
       knees.push_back({curve[end].working_set_bytes, plateau});
     }
     begin = bottom;

@@ -137,6 +137,21 @@ TEST(FindKnees, FindsAShallowFirstKnee) {
   EXPECT_NEAR(knees[2].capacity_bytes, 16 * kMiB, 100 * kKiB);
 }
 
+// A fall that pauses for one step is one fall.
+TEST(FindKnees, APauseWithinAFallIsNoCache) {
+  std::vector<BandwidthPoint> curve;
+  double ws = 16 * kKiB;
+  for (double rate :
+       {180., 188., 189., 189., 122., 128., 130., 126., 129., 126., 124., 47., 57., 39., 32., 31.,
+        30.,  30.,  30.,  30.,  27.,  22.,  14.,  12.,  12.,  12.,  12.,  12., 11., 12., 12.}) {
+    curve.push_back({ws, rate * 1e9});
+    ws *= std::sqrt(2.0);
+  }
+  const auto knees = FindKnees(curve);
+  ASSERT_EQ(knees.size(), 3u);
+  EXPECT_NEAR(knees[1].capacity_bytes, 512 * kKiB, kKiB);
+}
+
 TEST(FindKnees, AFlatCurveHasNone) {
   EXPECT_TRUE(FindKnees(Staircase({}, 30e9)).empty());
   EXPECT_TRUE(FindKnees({}).empty());
