@@ -1,53 +1,24 @@
 #include "bench/buffer.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 
 namespace ropeline {
 
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kLine = 64;
 constexpr float kFill = 0.5f;
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-// Offset of a piece within a page: 0, 1088, 2176, 3264, 256 … bytes.
+// Offset of a piece within a page: one line more for each, as a TableMemory starts one line after its tensor.
 size_t Stagger(size_t piece) { return piece * kLine % 4096; }
 
 }  // namespace
-
-Mapping::Mapping(size_t bytes, Pages pages) : bytes_(RoundUp(std::max<size_t>(bytes, 1), kHugePage)) {
-  base_bytes_ = bytes_ + kHugePage;
-  base_ =
-      mmap(nullptr, base_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base_ == MAP_FAILED) throw std::bad_alloc();
-  data_ = reinterpret_cast<void*>(RoundUp(reinterpret_cast<uintptr_t>(base_), kHugePage));
-  // Advice only: a kernel without it leaves pages as they are, and the run's context says so.
-  (void)madvise(data_, bytes_, pages == Pages::kHuge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-}
-
-Mapping::~Mapping() {
-  if (base_ != nullptr) munmap(base_, base_bytes_);
-}
-
-Mapping::Mapping(Mapping&& other) noexcept { *this = std::move(other); }
-
-Mapping& Mapping::operator=(Mapping&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  std::swap(base_, other.base_);
-  std::swap(base_bytes_, other.base_bytes_);
-  return *this;
-}
 
 size_t Arena::Room(size_t elements) { return RoundUp(4 * elements, 4096) + 2 * 4096; }
 

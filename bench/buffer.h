@@ -4,28 +4,9 @@
 
 #include <cstddef>
 
+#include "kernels/memory.h"
+
 namespace ropeline {
-
-enum class Pages { kHuge, kSmall };  // MADV_HUGEPAGE or MADV_NOHUGEPAGE, where the kernel knows them
-
-// One anonymous mapping. Throws std::bad_alloc where the system has no memory for it.
-class Mapping {
- public:
-  Mapping() = default;
-  Mapping(size_t bytes, Pages pages);
-  ~Mapping();
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&& other) noexcept;
-
-  void* Data() const { return data_; }
-  size_t Bytes() const { return bytes_; }
-
- private:
-  void* data_ = nullptr;  // aligned to 2 MiB
-  size_t bytes_ = 0;
-  void* base_ = nullptr;
-  size_t base_bytes_ = 0;
-};
 
 // The memory of one benchmark thread, kept from row to row so that pages are faulted in once. Each row starts
 // with Reset and then takes what it needs; pieces start 64-byte aligned and at different offsets within a

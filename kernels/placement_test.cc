@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/hash.h"
+#include "kernels/input_add.h"
 #include "kernels/registry.h"
 #include "kernels/targets.h"
 
@@ -252,6 +253,23 @@ TEST_P(EveryTarget, ScoreBiasIsTranslationInvariant) {
               << encoding.name << " " << q << " " << k;
         }
       }
+    }
+  }
+}
+
+// Positions need not be consecutive: after eviction, or in a batch, rows come in any order.
+TEST_P(EveryTarget, TableRowsAreGatheredByTheirIndices) {
+  constexpr size_t kModel = 37;
+  const std::vector<int32_t> rows = {5, 6, 7, 0, 9, 8, 8, 9};
+  std::vector<float> table(10 * kModel), x(rows.size() * kModel), before;
+  for (size_t i = 0; i < table.size(); ++i) table[i] = HashToFloat(i, 21);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = HashToFloat(i, 22);
+  before = x;
+  AddTableRows(table.data(), rows.data(), rows.size(), kModel, x.data());
+  for (size_t t = 0; t < rows.size(); ++t) {
+    for (size_t j = 0; j < kModel; ++j) {
+      ASSERT_EQ(x[t * kModel + j], before[t * kModel + j] + table[static_cast<size_t>(rows[t]) * kModel + j])
+          << "token " << t << " dimension " << j;
     }
   }
 }

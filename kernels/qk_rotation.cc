@@ -191,9 +191,9 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/angle_table.h"
+#include "kernels/memory.h"
 #include "kernels/registry.h"
 #include "kernels/rope_schedule.h"
-#include "kernels/table_memory.h"
 
 namespace ropeline {
 
@@ -219,7 +219,7 @@ namespace {
 constexpr double kBase = 10000;
 
 struct AngleTables : EncodingTables {
-  Table table;  // [n, d_head]
+  TableMemory table;  // [n, d_head]
   size_t bytes = 0;
   size_t Bytes() const override { return bytes; }
 };
@@ -227,7 +227,7 @@ struct AngleTables : EncodingTables {
 template <AngleLayout kLayout>
 std::unique_ptr<EncodingTables> Setup(const Shape& shape) {
   auto tables = std::make_unique<AngleTables>();
-  tables->table = AllocateTable(shape.n * shape.d_head);
+  tables->table = TableMemory(shape.n * shape.d_head);
   tables->bytes = 4 * shape.n * shape.d_head;
   BuildAngleTable(DefaultInvFreq(shape.d_head, kBase), shape.first_position, shape.n, kLayout,
                   tables->table.get());

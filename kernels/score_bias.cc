@@ -116,8 +116,8 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/hash.h"
+#include "kernels/memory.h"
 #include "kernels/registry.h"
-#include "kernels/table_memory.h"
 
 namespace ropeline {
 
@@ -191,7 +191,7 @@ const char* RejectScores(const Shape& shape) {
 float T5Entry(int bucket, size_t head) { return HashToFloat(static_cast<size_t>(bucket), head); }
 
 struct BiasTables : EncodingTables {
-  Table values;
+  TableMemory values;
   size_t stride = 0;  // floats from one head's row to the next
   size_t bytes = 0;
   size_t Bytes() const override { return bytes; }
@@ -200,7 +200,7 @@ struct BiasTables : EncodingTables {
 std::unique_ptr<EncodingTables> SetupAlibi(const Shape& shape) {
   auto tables = std::make_unique<BiasTables>();
   const auto slopes = AlibiSlopes(TotalHeads(shape));
-  tables->values = AllocateTable(shape.n_heads + 1);
+  tables->values = TableMemory(shape.n_heads + 1);
   for (size_t h = 0; h < shape.n_heads; ++h) {
     tables->values[h] = static_cast<float>(slopes[shape.first_head + h]);
   }
@@ -219,7 +219,7 @@ std::unique_ptr<EncodingTables> SetupT5(const Shape& shape) {
   const size_t row = shape.n + shape.n_k - 1;
   // Rows start at different offsets within a page, or their loads would collide with each other's.
   tables->stride = (row + kPadding + 15) / 16 * 16 + 16;
-  tables->values = AllocateTable(tables->stride * shape.n_heads + 1);
+  tables->values = TableMemory(tables->stride * shape.n_heads + 1);
   tables->bytes = 4 * tables->stride * shape.n_heads;
   std::fill_n(tables->values.get(), tables->stride * shape.n_heads, 0.0f);
   for (size_t i = 0; i < row; ++i) {
