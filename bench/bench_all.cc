@@ -49,7 +49,8 @@ int Main(int argc, char** argv) {
   const Plan plan = MakePlan(topology, options);
   std::vector<Row> rows;
   AddMachineRows(plan, &rows);
-  AddPlacementRows(plan, &rows);
+  std::vector<SkippedRow> skipped;
+  AddPlacementRows(plan, &rows, &skipped);
   AddAngleTableRows(plan, &rows);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {
@@ -68,6 +69,12 @@ int Main(int argc, char** argv) {
   results.SetRows(rows);
   Json context;
   context["ropeline"] = MakeContext(topology, options);
+  for (const SkippedRow& row : skipped) {
+    const auto& families = options.families;
+    if (!families.empty() && std::find(families.begin(), families.end(), row.name.family) == families.end())
+      continue;
+    context["ropeline"]["skipped"].push_back({{"row", row.name.Text()}, {"reason", row.reason}});
+  }
   results.SetContext(context);
   if (options.resume) {
     results.Resume(context,

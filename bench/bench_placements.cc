@@ -178,14 +178,19 @@ void PlacementBody(benchmark::State& state, const Row& row, const Topology& topo
 
 }  // namespace
 
-void AddPlacementRows(const Plan& plan, std::vector<Row>* rows) {
+void AddPlacementRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped) {
   for (const Encoding* encoding : AllEncodings()) {
     for (const std::string& target : plan.targets) {
       for (int threads : plan.threads) {
         for (const Sample& sample : Samples(encoding->placement, plan.quick)) {
           const Shape last = SliceShape(encoding->placement, sample.shape, 0, static_cast<size_t>(threads));
-          if (encoding->reject(sample.shape) != nullptr || TensorElements(encoding->placement, last) == 0) {
-            continue;  // too small a shape for so many threads
+          const char* reason = encoding->reject(sample.shape);
+          if (reason == nullptr && TensorElements(encoding->placement, last) == 0) {
+            reason = "too small a shape for so many threads";
+          }
+          if (reason != nullptr) {
+            skipped->push_back({NameOf(*encoding, target, sample, threads), reason});
+            continue;
           }
           Row row;
           row.name = NameOf(*encoding, target, sample, threads);

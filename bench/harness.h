@@ -29,6 +29,12 @@ struct Row {
   std::function<void(benchmark::State&, const Row&)> body;
 };
 
+// A row that was left out, and why.
+struct SkippedRow {
+  RowName name;
+  std::string reason;
+};
+
 // What the rows are made for.
 struct Plan {
   Topology topology;
@@ -40,8 +46,9 @@ struct Plan {
 };
 
 // Each family's rows, in the order they run.
-void AddMachineRows(const Plan& plan, std::vector<Row>* rows);     // stream, peak, sync
-void AddPlacementRows(const Plan& plan, std::vector<Row>* rows);   // input_add, score_bias, qk_rotation
+void AddMachineRows(const Plan& plan, std::vector<Row>* rows);  // stream, peak, sync
+// input_add, score_bias, qk_rotation; shapes too small for a number of threads go to `skipped`.
+void AddPlacementRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 void AddAngleTableRows(const Plan& plan, std::vector<Row>* rows);  // qk_rotation: making the angles
 
 // Learns how fast one core is with nothing beside it, to tell later whether threads share one. Call before
