@@ -156,7 +156,7 @@ void PlacementBody(benchmark::State& state, const Row& row, const Topology& topo
                    const Encoding& encoding, const Shape& whole, size_t slots) {
   BeginRow(state, row, topology);
   const size_t thread = static_cast<size_t>(state.thread_index());
-  const Shape shape = SliceShape(encoding.placement, whole, thread, static_cast<size_t>(state.threads()));
+  const Shape shape = SliceShape(encoding, whole, thread, static_cast<size_t>(state.threads()));
   const TableRing& tables = TablesFor(row, thread, encoding, shape, slots);
   const size_t elements = TensorElements(encoding.placement, shape);
   Arena& arena = ThreadArena(state.thread_index());
@@ -183,7 +183,7 @@ void AddPlacementRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     for (const std::string& target : plan.targets) {
       for (int threads : plan.threads) {
         for (const Sample& sample : Samples(encoding->placement, plan.quick)) {
-          const Shape last = SliceShape(encoding->placement, sample.shape, 0, static_cast<size_t>(threads));
+          const Shape last = SliceShape(*encoding, sample.shape, 0, static_cast<size_t>(threads));
           const char* reason = encoding->reject(sample.shape);
           if (reason == nullptr && TensorElements(encoding->placement, last) == 0) {
             reason = "too small a shape for so many threads";

@@ -92,7 +92,8 @@ std::unique_ptr<EncodingTables> SetupSinusoidal(const Shape& shape) {
   return tables;
 }
 
-void Apply(const EncodingTables& tables, const Shape& shape, float* x) {
+void Apply(const EncodingTables& tables, const Shape& shape, void* tensor) {
+  float* x = static_cast<float*>(tensor);
   const auto& rows = static_cast<const RowTables&>(tables);
   AddTableRows(rows.table.get(), rows.rows.data(), shape.n, shape.d_model, x);
 }
@@ -130,10 +131,26 @@ const char* RejectOdd(const Shape& shape) {
 
 // learned: one rounded addition. sinusoidal: one more for the table's entry.
 constexpr Encoding kEncodings[] = {
-    {"learned", Placement::kInputAdd, RejectNothing, InputAddCost, SetupLearned, Apply, ReferenceLearned,
-     1.0},
-    {"sinusoidal", Placement::kInputAdd, RejectOdd, InputAddCost, SetupSinusoidal, Apply, ReferenceSinusoidal,
-     2.5},
+    {.name = "learned",
+     .placement = Placement::kInputAdd,
+     .about = "adds a trained table's row; Devlin et al. 2019, section 3; Radford et al. 2019",
+     .cached_key = "as the input",
+     .reject = RejectNothing,
+     .cost = InputAddCost,
+     .setup = SetupLearned,
+     .apply = Apply,
+     .reference = ReferenceLearned,
+     .tolerance = {1.0, 2}},
+    {.name = "sinusoidal",
+     .placement = Placement::kInputAdd,
+     .about = "adds sin and cos of position · 10000^(−2i/d); Vaswani et al. 2017, section 3.5",
+     .cached_key = "as the input",
+     .reject = RejectOdd,
+     .cost = InputAddCost,
+     .setup = SetupSinusoidal,
+     .apply = Apply,
+     .reference = ReferenceSinusoidal,
+     .tolerance = {2.5, 3}},
 };
 
 }  // namespace

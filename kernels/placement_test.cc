@@ -150,7 +150,7 @@ TEST_P(EveryTarget, MatchesTheDoubleReference) {
       ++checked;
     }
     EXPECT_GT(checked, shapes.size() / 2) << encoding->name;
-    EXPECT_LE(worst.error, encoding->tolerance) << encoding->name << " worst at " << worst.where;
+    EXPECT_LE(worst.error, encoding->tolerance.f32) << encoding->name << " worst at " << worst.where;
     // An encoding that is always exact is not being tested.
     EXPECT_GT(worst.error, 0) << encoding->name;
     RecordProperty(std::string(encoding->name) + "_worst",
@@ -175,7 +175,7 @@ TEST_P(EveryTarget, SlicesMakeTheWhole) {
     encoding->apply(*encoding->setup(shape), shape, whole.data());
     size_t start = 0;
     for (size_t part = 0; part < 3; ++part) {
-      const Shape slice = SliceShape(encoding->placement, shape, part, 3);
+      const Shape slice = SliceShape(*encoding, shape, part, 3);
       encoding->apply(*encoding->setup(slice), slice, parts.data() + start);
       start += TensorElements(encoding->placement, slice);
     }

@@ -237,7 +237,8 @@ std::unique_ptr<EncodingTables> Setup(const Shape& shape) {
 using Rotation = void (*)(const float*, size_t, size_t, size_t, float*);
 
 template <Rotation kRotate>
-void Apply(const EncodingTables& tables, const Shape& shape, float* x) {
+void Apply(const EncodingTables& tables, const Shape& shape, void* tensor) {
+  float* x = static_cast<float*>(tensor);
   const float* table = static_cast<const AngleTables&>(tables).table.get();
   kRotate(table, shape.n, shape.n_heads, shape.d_head, x);
   if (shape.n_kv_heads == 0) return;
@@ -281,10 +282,26 @@ const char* RejectOdd(const Shape& shape) {
 
 // The rounding of cos and sin, of two products and of the sum.
 constexpr Encoding kEncodings[] = {
-    {"rope_half", Placement::kQkRotation, RejectOdd, QkRotationCost, Setup<AngleLayout::kSplit>,
-     Apply<RotateHalf>, Reference<true>, 4.0},
-    {"rope_interleaved", Placement::kQkRotation, RejectOdd, QkRotationCost, Setup<AngleLayout::kCosSin>,
-     Apply<RotateInterleaved>, Reference<false>, 4.0},
+    {.name = "rope_half",
+     .placement = Placement::kQkRotation,
+     .about = "turns the pairs (i, i + d/2) by position · base^(−2i/d); Su et al. 2021, section 3.4.2",
+     .cached_key = "rotated",
+     .reject = RejectOdd,
+     .cost = QkRotationCost,
+     .setup = Setup<AngleLayout::kSplit>,
+     .apply = Apply<RotateHalf>,
+     .reference = Reference<true>,
+     .tolerance = {4.0, 2}},
+    {.name = "rope_interleaved",
+     .placement = Placement::kQkRotation,
+     .about = "turns the pairs (2i, 2i + 1) by position · base^(−2i/d); Su et al. 2021, section 3.4.2",
+     .cached_key = "rotated",
+     .reject = RejectOdd,
+     .cost = QkRotationCost,
+     .setup = Setup<AngleLayout::kCosSin>,
+     .apply = Apply<RotateInterleaved>,
+     .reference = Reference<false>,
+     .tolerance = {4.0, 2}},
 };
 
 }  // namespace

@@ -208,7 +208,8 @@ std::unique_ptr<EncodingTables> SetupAlibi(const Shape& shape) {
   return tables;
 }
 
-void ApplyAlibi(const EncodingTables& tables, const Shape& shape, float* s) {
+void ApplyAlibi(const EncodingTables& tables, const Shape& shape, void* tensor) {
+  float* s = static_cast<float*>(tensor);
   HWY_DYNAMIC_DISPATCH(AddAlibi)(static_cast<const BiasTables&>(tables).values.get(), shape, s);
 }
 
@@ -231,7 +232,8 @@ std::unique_ptr<EncodingTables> SetupT5(const Shape& shape) {
   return tables;
 }
 
-void ApplyT5(const EncodingTables& tables, const Shape& shape, float* s) {
+void ApplyT5(const EncodingTables& tables, const Shape& shape, void* tensor) {
+  float* s = static_cast<float*>(tensor);
   if (shape.n == 0) return;
   const auto& bias = static_cast<const BiasTables&>(tables);
   HWY_DYNAMIC_DISPATCH(AddDistanceRows)(bias.values.get(), bias.stride, shape, s);
@@ -272,8 +274,26 @@ void ReferenceT5(const Shape& shape, const float* in, double* expected, double* 
 // alibi: the slope's rounding, the product's where a target has no FMA, the sum's. t5_bias: one rounded
 // addition.
 constexpr Encoding kEncodings[] = {
-    {"t5_bias", Placement::kScoreBias, RejectScores, T5BiasCost, SetupT5, ApplyT5, ReferenceT5, 1.0},
-    {"alibi", Placement::kScoreBias, RejectScores, AlibiCost, SetupAlibi, ApplyAlibi, ReferenceAlibi, 3.0},
+    {.name = "t5_bias",
+     .placement = Placement::kScoreBias,
+     .about = "adds B[bucket(k − q)][head], 32 log-spaced buckets; Raffel et al. 2020, section 2.1",
+     .cached_key = "position-free",
+     .reject = RejectScores,
+     .cost = T5BiasCost,
+     .setup = SetupT5,
+     .apply = ApplyT5,
+     .reference = ReferenceT5,
+     .tolerance = {1.0, 2}},
+    {.name = "alibi",
+     .placement = Placement::kScoreBias,
+     .about = "subtracts slope · |q − k|; Press et al. 2022, section 3",
+     .cached_key = "position-free",
+     .reject = RejectScores,
+     .cost = AlibiCost,
+     .setup = SetupAlibi,
+     .apply = ApplyAlibi,
+     .reference = ReferenceAlibi,
+     .tolerance = {3.0, 2}},
 };
 
 }  // namespace
