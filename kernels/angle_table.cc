@@ -143,19 +143,37 @@ void BuildAngleTable(const std::vector<double>& inv_freq, size_t first_position,
   }
 }
 
+namespace {
+
+void StoreAngle(double cosine, double sine, size_t i, size_t bands, AngleLayout layout, float* row) {
+  const bool split = layout == AngleLayout::kSplit;
+  const bool sin_first = layout == AngleLayout::kSinCos;
+  row[split ? i : 2 * i] = static_cast<float>(sin_first ? sine : cosine);
+  row[split ? bands + i : 2 * i + 1] = static_cast<float>(sin_first ? cosine : sine);
+}
+
+}  // namespace
+
+void BuildAngleRow(const std::vector<double>& inv_freq, const std::vector<int32_t>& positions,
+                   const std::vector<double>& factors, AngleLayout layout, float* row) {
+  const size_t bands = inv_freq.size();
+  for (size_t i = 0; i < bands; ++i) {
+    const double angle = positions[i] * inv_freq[i];
+    const double rest = std::fma(positions[i], inv_freq[i], -angle);
+    const double c = std::cos(angle);
+    const double s = std::sin(angle);
+    StoreAngle(factors[i] * (c - s * rest), factors[i] * (s + c * rest), i, bands, layout, row);
+  }
+}
+
 void BuildAngleTableScalar(const std::vector<double>& inv_freq, size_t first_position, size_t n,
                            AngleLayout layout, float* table) {
   const size_t bands = inv_freq.size();
-  const bool split = layout == AngleLayout::kSplit;
-  const bool sin_first = layout == AngleLayout::kSinCos;
   for (size_t t = 0; t < n; ++t) {
     float* row = table + t * 2 * bands;
     for (size_t i = 0; i < bands; ++i) {
       const double angle = static_cast<double>(first_position + t) * inv_freq[i];
-      const float cosine = static_cast<float>(std::cos(angle));
-      const float sine = static_cast<float>(std::sin(angle));
-      row[split ? i : 2 * i] = sin_first ? sine : cosine;
-      row[split ? bands + i : 2 * i + 1] = sin_first ? cosine : sine;
+      StoreAngle(std::cos(angle), std::sin(angle), i, bands, layout, row);
     }
   }
 }

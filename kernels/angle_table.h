@@ -3,6 +3,7 @@
 #define ROPELINE_KERNELS_ANGLE_TABLE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/cost.h"
@@ -29,6 +30,11 @@ void BuildAngleTable(const std::vector<double>& inv_freq, size_t first_position,
 // The plain loop, one std::cos and one std::sin in double per value: what the table is measured against.
 void BuildAngleTableScalar(const std::vector<double>& inv_freq, size_t first_position, size_t n,
                            AngleLayout layout, float* table);
+
+// One row for bands that stand at positions of their own: band i at positions[i], both of its values times
+// factors[i]. cos and sin in double.
+void BuildAngleRow(const std::vector<double>& inv_freq, const std::vector<int32_t>& positions,
+                   const std::vector<double>& factors, AngleLayout layout, float* row);
 
 // Either way: reads inv_freq, writes the table; one multiplication per angle, the cos and sin as one flop
 // each.

@@ -19,9 +19,9 @@ enum class Dtype {
 inline constexpr std::array kAllDtypes = {Dtype::kF32, Dtype::kF16, Dtype::kBf16};
 
 constexpr size_t DtypeBytes(Dtype dtype) { return dtype == Dtype::kF32 ? 4 : 2; }
-const char* DtypeName(Dtype dtype);                         // "f32", "f16", "bf16"
-std::optional<Dtype> ParseDtype(std::string_view name);     // nothing for any other text
-double RoundingUnit(Dtype dtype);  // half an ulp of 1: 2^-24, 2^-11, 2^-8
+const char* DtypeName(Dtype dtype);                      // "f32", "f16", "bf16"
+std::optional<Dtype> ParseDtype(std::string_view name);  // nothing for any other text
+double RoundingUnit(Dtype dtype);                        // half an ulp of 1: 2^-24, 2^-11, 2^-8
 
 // Round to nearest, ties to even. Beyond the largest finite value: infinity. NaN stays NaN.
 uint16_t F16FromFloat(float value);

@@ -21,6 +21,12 @@ inline float HashToFloat(size_t a, size_t b) {
   return static_cast<float>(static_cast<double>(bits) * 0x1p-23 - 1.0);
 }
 
+// A stand-in for an entry of a trained table: in [−1, 1], a multiple of 2^-7, so that every dtype holds it
+// exactly.
+inline float TrainedEntry(size_t a, size_t b) {
+  return static_cast<float>(static_cast<int>(HashToFloat(a, b) * 128)) / 128;
+}
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_KERNELS_HASH_H_

@@ -37,11 +37,14 @@ class TableMemory {
  public:
   TableMemory() = default;
   explicit TableMemory(size_t elements);
+  // Room for elements of element_bytes each; see Data().
+  TableMemory(size_t elements, size_t element_bytes) : TableMemory((elements * element_bytes + 3) / 4) {}
   ~TableMemory();
   TableMemory(TableMemory&& other) noexcept;
   TableMemory& operator=(TableMemory&& other) noexcept;
 
   float* get() const { return floats_; }
+  void* Data() const { return floats_; }
   float& operator[](size_t i) const { return floats_[i]; }
 
  private:

@@ -6,189 +6,47 @@
 // After foreach_target.
 #include <hwy/highway.h>
 
-#include "kernels/lanes-inl.h"
 #include "kernels/qk_rotation.h"
+#include "kernels/rotate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ropeline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Bands [i, i + kVectors · lanes) of every head of one token. The angles stay in registers while the heads
-// pass by.
-template <size_t kVectors, class D>
-HWY_INLINE void HalfOfToken(D d, const float* HWY_RESTRICT angles, size_t i, size_t half, size_t n_heads,
-                            float* HWY_RESTRICT x) {
-  using V = hn::Vec<D>;
-  const size_t lanes = hn::Lanes(d);
-  const float* cosines = angles + i;
-  const float* sines = angles + half + i;
-  const auto at = [&](size_t v) { return v * lanes; };
-  const V c0 = hn::LoadU(d, cosines), s0 = hn::LoadU(d, sines);
-  const V c1 = kVectors > 1 ? hn::LoadU(d, cosines + at(1)) : c0,
-          s1 = kVectors > 1 ? hn::LoadU(d, sines + at(1)) : s0;
-  const V c2 = kVectors > 2 ? hn::LoadU(d, cosines + at(2)) : c0,
-          s2 = kVectors > 2 ? hn::LoadU(d, sines + at(2)) : s0;
-  const V c3 = kVectors > 3 ? hn::LoadU(d, cosines + at(3)) : c0,
-          s3 = kVectors > 3 ? hn::LoadU(d, sines + at(3)) : s0;
-  const auto turn = [&](float* HWY_RESTRICT p, V c, V s) HWY_ATTR {
-    const V a = hn::LoadU(d, p);
-    const V b = hn::LoadU(d, p + half);
-    hn::StoreU(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, p);
-    hn::StoreU(hn::MulAdd(a, s, hn::Mul(b, c)), d, p + half);
-  };
-  for (size_t h = 0; h < n_heads; ++h) {
-    float* HWY_RESTRICT p = x + h * 2 * half + i;
-    turn(p, c0, s0);
-    if constexpr (kVectors > 1) turn(p + at(1), c1, s1);
-    if constexpr (kVectors > 2) turn(p + at(2), c2, s2);
-    if constexpr (kVectors > 3) turn(p + at(3), c3, s3);
+template <bool kHalf, typename TIn, typename TOut>
+void RotateT(const Rotation& r, const TIn* in, TOut* out) {
+  for (size_t t = 0; t < r.n; ++t) {
+    const size_t row = r.rows != nullptr ? static_cast<size_t>(r.rows[t]) : t;
+    const AngleRow angles{r.table + row * r.d_rot, r.inverse ? -0.0f : 0.0f};
+    TurnToken<kHalf>(angles, r.d_rot, r.d_head,
+                     TokenHeads<TIn, TOut>{in + t * r.in.token_stride, r.in.head_stride,
+                                           out + t * r.out.token_stride, r.out.head_stride, r.n_heads});
   }
 }
 
-void RotateHalfT(const float* table, size_t n, size_t n_heads, size_t d_head, float* x) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const size_t half = d_head / 2;
-  for (size_t t = 0; t < n; ++t) {
-    const float* angles = table + t * d_head;
-    float* token = x + t * n_heads * d_head;
-    size_t i = 0;
-    for (; i + 4 * lanes <= half; i += 4 * lanes) HalfOfToken<4>(d, angles, i, half, n_heads, token);
-    if (i + 2 * lanes <= half) {
-      HalfOfToken<2>(d, angles, i, half, n_heads, token);
-      i += 2 * lanes;
-    }
-    if (i + lanes <= half) {
-      HalfOfToken<1>(d, angles, i, half, n_heads, token);
-      i += lanes;
-    }
-    ForEachInTail<8>(
-        d, i, half, [&](auto dt, size_t j) HWY_ATTR { HalfOfToken<1>(dt, angles, j, half, n_heads, token); });
-  }
+template <bool kHalf>
+void RotateDtypes(const Rotation& r) {
+  WithType(r.out.dtype, r.out.data, [&](auto* out) HWY_ATTR {
+    using TOut = std::remove_reference_t<decltype(*out)>;
+    if (r.in.dtype == r.out.dtype) return RotateT<kHalf>(r, static_cast<const TOut*>(r.in.data), out);
+    if constexpr (!std::is_same_v<TOut, float>) RotateT<kHalf>(r, static_cast<const float*>(r.in.data), out);
+  });
 }
 
-// One pair, for what no vector of at least two lanes covers.
-HWY_INLINE void PairOfToken(const float* angles, size_t j, size_t d_head, size_t n_heads, float* x) {
-  for (size_t h = 0; h < n_heads; ++h) {
-    float* p = x + h * d_head + j;
-    const float a = p[0];
-    const float b = p[1];
-    p[0] = a * angles[j] - b * angles[j + 1];
-    p[1] = a * angles[j + 1] + b * angles[j];
-  }
+void RotateAny(const Rotation& r) {
+  return r.pairing == Pairing::kHalf ? RotateDtypes<true>(r) : RotateDtypes<false>(r);
 }
-
-#if HWY_TARGET == HWY_SCALAR
-
-void RotateInterleavedT(const float* table, size_t n, size_t n_heads, size_t d_head, float* x) {
-  for (size_t t = 0; t < n; ++t) {
-    for (size_t j = 0; j < d_head; j += 2) {
-      PairOfToken(table + t * d_head, j, d_head, n_heads, x + t * n_heads * d_head);
-    }
-  }
-}
-
-#else
-
-// One vector of neighbours [a0 b0 a1 b1 …]: x·[c0 c0 …] + swapped(x)·[−s0 s0 …]. One load, one shuffle and
-// one store. (x86 can duplicate lanes while it loads, which needs no shuffle but two loads: where the load
-// and store ports are the limit, as in the first-level cache, that was measured at 0.7 of the speed.)
-template <class D, class V>
-HWY_INLINE void TurnNeighbours(D d, V cosine, V sine, float* p) {
-  const V x = hn::LoadU(d, p);
-  hn::StoreU(hn::MulAdd(x, cosine, hn::Mul(hn::Reverse2(d, x), sine)), d, p);
-}
-
-// Dimensions [j, j + kVectors · lanes) of every head of one token.
-template <size_t kVectors, class D>
-HWY_INLINE void NeighboursOfToken(D d, const float* HWY_RESTRICT angles, size_t j, size_t d_head,
-                                  size_t n_heads, float* x) {
-  using V = hn::Vec<D>;
-  const size_t lanes = hn::Lanes(d);
-  // [c s c s …] → [−s s −s s …]
-  const auto sine = [&](V angle) HWY_ATTR {
-    const V s = hn::DupOdd(angle);
-    return hn::OddEven(s, hn::Neg(s));
-  };
-  const auto load = [&](size_t v)
-                        HWY_ATTR { return hn::LoadU(d, angles + j + (v < kVectors ? v * lanes : 0)); };
-  const V a0 = load(0), a1 = load(1), a2 = load(2), a3 = load(3);
-  const V a4 = load(4), a5 = load(5), a6 = load(6), a7 = load(7);
-  const V c0 = hn::DupEven(a0), c1 = hn::DupEven(a1), c2 = hn::DupEven(a2), c3 = hn::DupEven(a3);
-  const V c4 = hn::DupEven(a4), c5 = hn::DupEven(a5), c6 = hn::DupEven(a6), c7 = hn::DupEven(a7);
-  const V s0 = sine(a0), s1 = sine(a1), s2 = sine(a2), s3 = sine(a3);
-  const V s4 = sine(a4), s5 = sine(a5), s6 = sine(a6), s7 = sine(a7);
-  for (size_t h = 0; h < n_heads; ++h) {
-    float* p = x + h * d_head + j;
-    TurnNeighbours(d, c0, s0, p);
-    if constexpr (kVectors > 1) TurnNeighbours(d, c1, s1, p + lanes);
-    if constexpr (kVectors > 2) {
-      TurnNeighbours(d, c2, s2, p + 2 * lanes);
-      TurnNeighbours(d, c3, s3, p + 3 * lanes);
-    }
-    if constexpr (kVectors > 4) {
-      TurnNeighbours(d, c4, s4, p + 4 * lanes);
-      TurnNeighbours(d, c5, s5, p + 5 * lanes);
-      TurnNeighbours(d, c6, s6, p + 6 * lanes);
-      TurnNeighbours(d, c7, s7, p + 7 * lanes);
-    }
-  }
-}
-
-// The rest in ever smaller vectors, down to one pair.
-template <size_t kMaxLanes>
-HWY_INLINE void NeighboursInTail(const float* angles, size_t j, size_t d_head, size_t n_heads, float* x) {
-  if constexpr (kMaxLanes >= 2) {
-    const hn::CappedTag<float, kMaxLanes> dt;
-    const size_t lanes = hn::Lanes(dt);
-    if (lanes >= 2) {
-      for (; j + lanes <= d_head; j += lanes) NeighboursOfToken<1>(dt, angles, j, d_head, n_heads, x);
-    }
-    NeighboursInTail<kMaxLanes / 2>(angles, j, d_head, n_heads, x);
-  } else {
-    for (; j + 2 <= d_head; j += 2) PairOfToken(angles, j, d_head, n_heads, x);
-  }
-}
-
-void RotateInterleavedT(const float* table, size_t n, size_t n_heads, size_t d_head, float* x) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  // 16 vectors of angles fit in 32 registers, not in 16.
-  constexpr size_t kMost = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
-  for (size_t t = 0; t < n; ++t) {
-    const float* angles = table + t * d_head;
-    float* token = x + t * n_heads * d_head;
-    size_t j = 0;
-    if (lanes >= 2) {
-      for (; j + kMost * lanes <= d_head; j += kMost * lanes) {
-        NeighboursOfToken<kMost>(d, angles, j, d_head, n_heads, token);
-      }
-      if (kMost > 4 && j + 4 * lanes <= d_head) {
-        NeighboursOfToken<4>(d, angles, j, d_head, n_heads, token);
-        j += 4 * lanes;
-      }
-      if (j + 2 * lanes <= d_head) {
-        NeighboursOfToken<2>(d, angles, j, d_head, n_heads, token);
-        j += 2 * lanes;
-      }
-      if (j + lanes <= d_head) {
-        NeighboursOfToken<1>(d, angles, j, d_head, n_heads, token);
-        j += lanes;
-      }
-    }
-    NeighboursInTail<8>(angles, j, d_head, n_heads, token);
-  }
-}
-
-#endif  // HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ropeline
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <vector>
 
 #include "kernels/angle_table.h"
 #include "kernels/memory.h"
@@ -197,111 +55,364 @@ HWY_AFTER_NAMESPACE();
 
 namespace ropeline {
 
-HWY_EXPORT(RotateHalfT);
-HWY_EXPORT(RotateInterleavedT);
+HWY_EXPORT(RotateAny);
 
-void RotateHalf(const float* table, size_t n, size_t n_heads, size_t d_head, float* x) {
-  HWY_DYNAMIC_DISPATCH(RotateHalfT)(table, n, n_heads, d_head, x);
+void Rotate(const Rotation& rotation) {
+  if (rotation.in.dtype != rotation.out.dtype && rotation.in.dtype != Dtype::kF32) {
+    HWY_ABORT("rotation from %s to %s, expected equal types or from f32", DtypeName(rotation.in.dtype),
+              DtypeName(rotation.out.dtype));
+  }
+  HWY_DYNAMIC_DISPATCH(RotateAny)(rotation);
 }
 
-void RotateInterleaved(const float* table, size_t n, size_t n_heads, size_t d_head, float* x) {
-  HWY_DYNAMIC_DISPATCH(RotateInterleavedT)(table, n, n_heads, d_head, x);
+Cost RotationCost(const Rotation& r) {
+  const double n = static_cast<double>(r.n);
+  const double turned = n * static_cast<double>(r.n_heads) * static_cast<double>(r.d_rot);
+  const bool copies = r.in.data != r.out.data;
+  const double moved = copies ? n * static_cast<double>(r.n_heads) * static_cast<double>(r.d_head) : turned;
+  const double angles =
+      turned == 0 ? 0 : n * (4.0 * static_cast<double>(r.d_rot) + (r.rows != nullptr ? 4 : 0));
+  return {.bytes_read = moved * static_cast<double>(DtypeBytes(r.in.dtype)) + angles,
+          .bytes_written = moved * static_cast<double>(DtypeBytes(r.out.dtype)),
+          .flops = 3 * turned};
 }
 
 Cost QkRotationCost(const Shape& shape) {
-  const double table = static_cast<double>(shape.n) * static_cast<double>(shape.d_head);
-  const double elements = static_cast<double>(TensorElements(Placement::kQkRotation, shape));
-  return {.bytes_read = 4 * (elements + table), .bytes_written = 4 * elements, .flops = 3 * elements};
+  const double n = static_cast<double>(shape.n);
+  const double rotated = static_cast<double>(shape.Rotated());
+  const double elements = n * static_cast<double>(shape.n_heads + shape.n_kv_heads) * rotated;
+  const double bytes = elements * static_cast<double>(DtypeBytes(shape.dtype));
+  const double angles = elements == 0 ? 0 : n * (4 * rotated + (shape.positions != nullptr ? 4 : 0));
+  return {.bytes_read = bytes + angles, .bytes_written = bytes, .flops = 3 * elements};
 }
 
 namespace {
 
 constexpr double kBase = 10000;
 
+// What makes one rotary encoding differ from another: the axis and frequency of each band, and what xPos
+// multiplies by.
+struct Bands {
+  std::vector<double> inv_freq;  // [d_rot / 2]
+  std::vector<size_t> axis;      // [d_rot / 2], < axes
+  // log of the factor on Q per position; on K it is the inverse. Empty: none.
+  std::vector<double> log_growth;
+};
+
+struct Kind {
+  Pairing pairing;
+  size_t axes;
+  Bands (*bands)(size_t d_rot);
+  // Position along each axis of token t where the shape lists none.
+  int32_t (*position)(size_t token_position, size_t axis);
+};
+
+int32_t SameOnEachAxis(size_t position, size_t) { return static_cast<int32_t>(position); }
+
+// A picture of 32 patches to a row, read line by line.
+int32_t RowThenColumn(size_t position, size_t axis) {
+  constexpr size_t kPatchesPerRow = 32;
+  return static_cast<int32_t>(axis == 0 ? position / kPatchesPerRow : position % kPatchesPerRow);
+}
+
+Bands OneAxis(size_t d_rot) { return {DefaultInvFreq(d_rot, kBase), std::vector<size_t>(d_rot / 2, 0), {}}; }
+
+// Sun et al. 2022: ζ_i = (2i/d + γ) / (1 + γ), raised to position / 512, γ = 0.4.
+Bands XposBands(size_t d_rot) {
+  Bands bands = OneAxis(d_rot);
+  constexpr double kGamma = 0.4;
+  constexpr double kScaleBase = 512;
+  for (size_t i = 0; i < d_rot / 2; ++i) {
+    const double zeta = (2.0 * static_cast<double>(i) / static_cast<double>(d_rot) + kGamma) / (1 + kGamma);
+    bands.log_growth.push_back(std::log(zeta) / kScaleBase);
+  }
+  return bands;
+}
+
+// Qwen2-VL's sections of d_head 128 are 16, 24 and 24 bands; other sizes are shared out alike.
+Bands MropeBands(size_t d_rot) {
+  Bands bands = OneAxis(d_rot);
+  const size_t all = d_rot / 2;
+  const size_t time = all / 4;
+  const size_t height = (all - time) / 2;
+  for (size_t i = time; i < all; ++i) bands.axis[i] = i < time + height ? 1 : 2;
+  return bands;
+}
+
+// The first half of the bands turns by the row, the second by the column, each with a ladder of its own.
+Bands GridBands(size_t d_rot) {
+  const std::vector<double> ladder = DefaultInvFreq(d_rot / 2, kBase);
+  Bands bands;
+  for (size_t axis : {0, 1}) {
+    bands.inv_freq.insert(bands.inv_freq.end(), ladder.begin(), ladder.end());
+    bands.axis.insert(bands.axis.end(), ladder.size(), axis);
+  }
+  return bands;
+}
+
+constexpr Kind kHalfKind{Pairing::kHalf, 1, OneAxis, SameOnEachAxis};
+constexpr Kind kInterleavedKind{Pairing::kInterleaved, 1, OneAxis, SameOnEachAxis};
+constexpr Kind kXpos{Pairing::kInterleaved, 1, XposBands, SameOnEachAxis};
+constexpr Kind kMrope{Pairing::kHalf, 3, MropeBands, SameOnEachAxis};
+constexpr Kind kGrid{Pairing::kHalf, 2, GridBands, RowThenColumn};
+
+int32_t PositionOf(const Kind& kind, const Shape& shape, size_t t, size_t axis) {
+  if (shape.positions != nullptr) return shape.positions[t * kind.axes + axis];
+  return kind.position(shape.first_position + t, axis);
+}
+
+AngleLayout LayoutOf(Pairing pairing) {
+  return pairing == Pairing::kHalf ? AngleLayout::kSplit : AngleLayout::kCosSin;
+}
+
 struct AngleTables : EncodingTables {
-  TableMemory table;  // [n, d_head]
+  TableMemory q;  // [rows, d_rot]
+  TableMemory k;  // the same for K, where it differs
+  bool k_differs = false;
+  std::vector<int32_t> rows;  // [n]; empty: row t
   size_t bytes = 0;
   size_t Bytes() const override { return bytes; }
 };
 
-template <AngleLayout kLayout>
+// One row of angles for each token, made one by one: for positions without order, several axes, xPos.
+void BuildRows(const Kind& kind, const Bands& bands, const Shape& shape, double growth, float* table) {
+  const size_t count = bands.inv_freq.size();
+  std::vector<int32_t> positions(count);
+  std::vector<double> factors(count, 1.0);
+  for (size_t t = 0; t < shape.n; ++t) {
+    for (size_t i = 0; i < count; ++i) {
+      positions[i] = PositionOf(kind, shape, t, bands.axis[i]);
+      if (growth != 0) factors[i] = std::exp(growth * bands.log_growth[i] * positions[i]);
+    }
+    BuildAngleRow(bands.inv_freq, positions, factors, LayoutOf(kind.pairing), table + t * 2 * count);
+  }
+}
+
+template <const Kind& kKind>
 std::unique_ptr<EncodingTables> Setup(const Shape& shape) {
   auto tables = std::make_unique<AngleTables>();
-  tables->table = TableMemory(shape.n * shape.d_head);
-  tables->bytes = 4 * shape.n * shape.d_head;
-  BuildAngleTable(DefaultInvFreq(shape.d_head, kBase), shape.first_position, shape.n, kLayout,
-                  tables->table.get());
+  const size_t d_rot = shape.Rotated();
+  const Bands bands = kKind.bands(d_rot);
+  const AngleLayout layout = LayoutOf(kKind.pairing);
+  const auto make = [&](TableMemory* memory, size_t rows) {
+    *memory = TableMemory(rows * d_rot);
+    tables->bytes += 4 * rows * d_rot;
+    return memory->get();
+  };
+  if (!bands.log_growth.empty()) {
+    BuildRows(kKind, bands, shape, 1, make(&tables->q, shape.n));
+    BuildRows(kKind, bands, shape, -1, make(&tables->k, shape.n));
+    tables->k_differs = true;
+    return tables;
+  }
+  // Positions that are the same on each axis and follow each other.
+  if (shape.positions == nullptr && kKind.position == SameOnEachAxis) {
+    BuildAngleTable(bands.inv_freq, shape.first_position, shape.n, layout, make(&tables->q, shape.n));
+    return tables;
+  }
+  // Positions out of a range: the table covers it, as an engine's covers its context, and tokens look their
+  // rows up. A range that is too large gets a row for each token.
+  constexpr size_t kMostTable = size_t{32} << 20;
+  if (kKind.axes == 1 && shape.n > 0) {
+    const auto [least, most] = std::minmax_element(shape.positions, shape.positions + shape.n);
+    const size_t range = static_cast<size_t>(*most - *least) + 1;
+    if (range * d_rot * 4 <= kMostTable) {
+      for (size_t t = 0; t < shape.n; ++t) tables->rows.push_back(shape.positions[t] - *least);
+      BuildAngleTable(bands.inv_freq, static_cast<size_t>(*least), range, layout, make(&tables->q, range));
+      return tables;
+    }
+  }
+  BuildRows(kKind, bands, shape, 0, make(&tables->q, shape.n));
   return tables;
 }
 
-using Rotation = void (*)(const float*, size_t, size_t, size_t, float*);
-
-template <Rotation kRotate>
-void Apply(const EncodingTables& tables, const Shape& shape, void* tensor) {
-  float* x = static_cast<float*>(tensor);
-  const float* table = static_cast<const AngleTables&>(tables).table.get();
-  kRotate(table, shape.n, shape.n_heads, shape.d_head, x);
-  if (shape.n_kv_heads == 0) return;
-  kRotate(table, shape.n, shape.n_kv_heads, shape.d_head, x + shape.n * shape.n_heads * shape.d_head);
+template <const Kind& kKind>
+void Apply(const EncodingTables& any, const Shape& shape, void* tensor) {
+  const auto& tables = static_cast<const AngleTables&>(any);
+  const size_t d = shape.d_head;
+  const bool fused = shape.layout == QkLayout::kFusedQkv;
+  const auto rotate = [&](size_t offset, size_t row_heads, size_t n_heads, const TableMemory& table) {
+    if (n_heads == 0) return;
+    const HeadsView heads{static_cast<char*>(tensor) + offset * DtypeBytes(shape.dtype), shape.dtype,
+                          row_heads * d, d};
+    Rotate({kKind.pairing, shape.n, n_heads, d, shape.Rotated(), heads, heads, table.get(),
+            tables.rows.empty() ? nullptr : tables.rows.data(), shape.inverse});
+  };
+  const TableMemory& k_table = tables.k_differs ? tables.k : tables.q;
+  if (!fused) {
+    rotate(0, shape.n_heads, shape.n_heads, tables.q);
+    rotate(shape.n * shape.n_heads * d, shape.n_kv_heads, shape.n_kv_heads, k_table);
+    return;
+  }
+  const size_t row_heads = shape.n_heads + 2 * shape.n_kv_heads;
+  if (!tables.k_differs) return rotate(0, row_heads, shape.n_heads + shape.n_kv_heads, tables.q);
+  rotate(0, row_heads, shape.n_heads, tables.q);
+  rotate(shape.n_heads * d, row_heads, shape.n_kv_heads, k_table);
 }
 
-// One tensor [n, n_heads, d_head]; the pair of band i is (i·step, i·step + gap).
-void ReferenceTensor(const Shape& shape, size_t n_heads, size_t step, size_t gap, const float* in,
-                     double* expected, double* scale) {
-  const double d = static_cast<double>(shape.d_head);
+// One head of token t, from element `at` on; growth 1 for Q, −1 for K.
+void ReferenceHead(const Kind& kind, const Bands& bands, const Shape& shape, size_t t, size_t at,
+                   double growth, const float* in, double* expected, double* scale) {
+  const size_t count = bands.inv_freq.size();
+  for (size_t i = 0; i < count; ++i) {
+    const double position = PositionOf(kind, shape, t, bands.axis[i]);
+    const long double angle = static_cast<long double>(position) * bands.inv_freq[i];
+    const long double factor =
+        bands.log_growth.empty()
+            ? 1.0L
+            : std::exp(static_cast<long double>(growth * bands.log_growth[i]) * position);
+    const long double c = factor * std::cos(angle);
+    const long double s = factor * std::sin(angle) * (shape.inverse ? -1 : 1);
+    const size_t first = at + (kind.pairing == Pairing::kHalf ? i : 2 * i);
+    const size_t second = first + (kind.pairing == Pairing::kHalf ? count : 1);
+    const long double a = in[first];
+    const long double b = in[second];
+    expected[first] = static_cast<double>(a * c - b * s);
+    expected[second] = static_cast<double>(a * s + b * c);
+    scale[first] = scale[second] = static_cast<double>(factor * std::hypot(a, b));
+  }
+}
+
+template <const Kind& kKind>
+void Reference(const Shape& shape, const float* in, double* expected, double* scale) {
+  const Bands bands = kKind.bands(shape.Rotated());
+  const size_t elements = TensorElements(Placement::kQkRotation, shape);
+  for (size_t i = 0; i < elements; ++i) {
+    expected[i] = static_cast<double>(in[i]);
+    scale[i] = 0;
+  }
+  const bool fused = shape.layout == QkLayout::kFusedQkv;
+  const size_t row = fused ? shape.n_heads + 2 * shape.n_kv_heads : shape.n_heads;
   for (size_t t = 0; t < shape.n; ++t) {
-    for (size_t i = 0; i < shape.d_head / 2; ++i) {
-      const double inv_freq = std::pow(kBase, -2.0 * static_cast<double>(i) / d);
-      const long double angle = static_cast<long double>(shape.first_position + t) * inv_freq;
-      const long double c = std::cos(angle);
-      const long double s = std::sin(angle);
-      for (size_t h = 0; h < n_heads; ++h) {
-        const size_t at = (t * n_heads + h) * shape.d_head + i * step;
-        const long double a = in[at];
-        const long double b = in[at + gap];
-        expected[at] = static_cast<double>(a * c - b * s);
-        expected[at + gap] = static_cast<double>(a * s + b * c);
-        scale[at] = scale[at + gap] = static_cast<double>(std::hypot(a, b));
-      }
+    for (size_t h = 0; h < shape.n_heads; ++h) {
+      ReferenceHead(kKind, bands, shape, t, (t * row + h) * shape.d_head, 1, in, expected, scale);
+    }
+    for (size_t h = 0; h < shape.n_kv_heads; ++h) {
+      const size_t head = fused ? t * row + shape.n_heads + h : shape.n * row + t * shape.n_kv_heads + h;
+      ReferenceHead(kKind, bands, shape, t, head * shape.d_head, -1, in, expected, scale);
     }
   }
 }
 
-template <bool kHalf>
-void Reference(const Shape& shape, const float* in, double* expected, double* scale) {
-  const size_t step = kHalf ? 1 : 2;
-  const size_t gap = kHalf ? shape.d_head / 2 : 1;
-  ReferenceTensor(shape, shape.n_heads, step, gap, in, expected, scale);
-  const size_t k = shape.n * shape.n_heads * shape.d_head;
-  ReferenceTensor(shape, shape.n_kv_heads, step, gap, in + k, expected + k, scale + k);
+const char* RejectRotation(const Shape& shape) {
+  if (shape.Rotated() % 2 != 0) return "the rotated dimensions must be even: they turn in pairs";
+  if (shape.Rotated() > shape.d_head) return "d_rot must not be larger than d_head";
+  return nullptr;
 }
 
-const char* RejectOdd(const Shape& shape) {
-  return shape.d_head % 2 == 0 ? nullptr : "d_head must be even: dimensions turn in pairs";
+const char* RejectGrid(const Shape& shape) {
+  return shape.Rotated() % 4 == 0
+             ? RejectRotation(shape)
+             : "the rotated dimensions must be a multiple of 4: pairs of rows, pairs of columns";
 }
 
-// The rounding of cos and sin, of two products and of the sum.
+const char* RejectXpos(const Shape& shape) {
+  // K grows by up to 3.5^(position/512) and Q shrinks by as much: exp(60) in eight exponent bits, exp(8) in
+  // five.
+  const size_t last = shape.dtype == Dtype::kF16 ? 3400 : 24500;
+  size_t position = shape.first_position + shape.n;
+  for (size_t t = 0; shape.positions != nullptr && t < shape.n; ++t) {
+    position = std::max(position, static_cast<size_t>(shape.positions[t]));
+  }
+  if (position > last) {
+    return "keys grow by 3.5^(position/512) and leave the dtype's range beyond position 24,500 (f16: 3,400)";
+  }
+  return RejectRotation(shape);
+}
+
+// NoPE: nothing to build, to read or to do.
+struct NoTables : EncodingTables {
+  size_t Bytes() const override { return 0; }
+};
+const char* RejectNothing(const Shape&) { return nullptr; }
+Cost NoCost(const Shape&) { return {}; }
+std::unique_ptr<EncodingTables> NoSetup(const Shape&) { return std::make_unique<NoTables>(); }
+void LeaveAlone(const EncodingTables&, const Shape&, void*) {}
+void ReferenceUnchanged(const Shape& shape, const float* in, double* expected, double* scale) {
+  for (size_t i = 0; i < TensorElements(Placement::kQkRotation, shape); ++i) {
+    expected[i] = static_cast<double>(in[i]);
+    scale[i] = 0;
+  }
+}
+
+// Two tables, one for Q and one for K.
+Cost XposCost(const Shape& shape) {
+  Cost cost = QkRotationCost(shape);
+  if (shape.n_heads > 0 && shape.n_kv_heads > 0) {
+    cost.bytes_read += 4 * static_cast<double>(shape.n * shape.Rotated());
+  }
+  return cost;
+}
+
+// Roundings: of cos and sin, of two products and of the sum; a 16-bit result is rounded once more, which
+// outweighs all of them.
+constexpr Tolerance kRotationTolerance{.f32 = 4.0, .half = 1.01};
+
 constexpr Encoding kEncodings[] = {
     {.name = "rope_half",
      .placement = Placement::kQkRotation,
-     .about = "turns the pairs (i, i + d/2) by position · base^(−2i/d); Su et al. 2021, section 3.4.2",
+     .about = "turns the pairs (i, i + d/2) by position · 10000^(−2i/d); Su et al. 2021, section 3.4.2",
      .cached_key = "rotated",
-     .reject = RejectOdd,
+     .reject = RejectRotation,
      .cost = QkRotationCost,
-     .setup = Setup<AngleLayout::kSplit>,
-     .apply = Apply<RotateHalf>,
-     .reference = Reference<true>,
-     .tolerance = {4.0, 2}},
+     .setup = Setup<kHalfKind>,
+     .apply = Apply<kHalfKind>,
+     .reference = Reference<kHalfKind>,
+     .tolerance = kRotationTolerance},
     {.name = "rope_interleaved",
      .placement = Placement::kQkRotation,
-     .about = "turns the pairs (2i, 2i + 1) by position · base^(−2i/d); Su et al. 2021, section 3.4.2",
+     .about = "turns the pairs (2i, 2i + 1) by position · 10000^(−2i/d); Su et al. 2021, section 3.4.2",
      .cached_key = "rotated",
-     .reject = RejectOdd,
+     .reject = RejectRotation,
      .cost = QkRotationCost,
-     .setup = Setup<AngleLayout::kCosSin>,
-     .apply = Apply<RotateInterleaved>,
-     .reference = Reference<false>,
-     .tolerance = {4.0, 2}},
+     .setup = Setup<kInterleavedKind>,
+     .apply = Apply<kInterleavedKind>,
+     .reference = Reference<kInterleavedKind>,
+     .tolerance = kRotationTolerance},
+    {.name = "xpos",
+     .placement = Placement::kQkRotation,
+     .about = "turns (2i, 2i + 1); Q · ζ^(position/512), K · ζ^(−position/512); Sun et al. 2022, section 3",
+     .cached_key = "rotated and scaled",
+     .reject = RejectXpos,
+     .cost = XposCost,
+     .setup = Setup<kXpos>,
+     .apply = Apply<kXpos>,
+     .reference = Reference<kXpos>,
+     .tolerance = kRotationTolerance},
+    {.name = "mrope",
+     .placement = Placement::kQkRotation,
+     .about = "turns (i, i + d/2), a quarter of the bands by time, the rest by height and width; Wang et al. "
+              "2024, section 2.1",
+     .cached_key = "rotated",
+     .axes = 3,
+     .reject = RejectRotation,
+     .cost = QkRotationCost,
+     .setup = Setup<kMrope>,
+     .apply = Apply<kMrope>,
+     .reference = Reference<kMrope>,
+     .tolerance = kRotationTolerance},
+    {.name = "rope_2d",
+     .placement = Placement::kQkRotation,
+     .about = "turns (i, i + d/2), half of the bands by a patch's row, half by its column; Wang et al. 2024, "
+              "section 2.1",
+     .cached_key = "rotated",
+     .axes = 2,
+     .reject = RejectGrid,
+     .cost = QkRotationCost,
+     .setup = Setup<kGrid>,
+     .apply = Apply<kGrid>,
+     .reference = Reference<kGrid>,
+     .tolerance = kRotationTolerance},
+    {.name = "nope",
+     .placement = Placement::kQkRotation,
+     .about = "no position at all; Kazemnejad et al. 2023",
+     .cached_key = "position-free",
+     .reject = RejectNothing,
+     .cost = NoCost,
+     .setup = NoSetup,
+     .apply = LeaveAlone,
+     .reference = ReferenceUnchanged,
+     .tolerance = {.f32 = 0, .half = 0}},
 };
 
 }  // namespace

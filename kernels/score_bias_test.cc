@@ -3,6 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/hash.h"
+#include "kernels/registry.h"
+#include "kernels/targets.h"
 
 namespace ropeline {
 namespace {
@@ -54,6 +60,131 @@ TEST(T5Bucket, BidirectionalBucketsSplitBySide) {
   EXPECT_EQ(T5Bucket(1, false), 17);
   EXPECT_EQ(T5Bucket(16, false), 26);
   EXPECT_EQ(T5Bucket(5000, false), 31);
+}
+
+// Values worked out apart from this code: −0.75 · log(1 + 1.5 · 10) and −0.25 · √9.
+TEST(Kerple, LogAndPower) {
+  EXPECT_DOUBLE_EQ(KerpleLog(0.75, 1.5, 10), -2.0794415416798357);
+  EXPECT_EQ(KerpleLog(0.75, 1.5, 0), 0);
+  EXPECT_DOUBLE_EQ(KerplePower(0.25, 0.5, 9), -0.75);
+  EXPECT_EQ(KerplePower(0.25, 0.5, 0), 0);
+}
+
+TEST(Sandwich, IsACosineSumBelowItsValueAtNoDistance) {
+  EXPECT_EQ(Sandwich(0, 8, 0), 0);
+  EXPECT_NEAR(Sandwich(0, 8, 1), -1.4466185051004956, 1e-12);
+  EXPECT_NEAR(Sandwich(3, 8, 100), -33.318914170380374 / 4, 1e-12);  // the fourth head of eight: 8 · 4/8
+  EXPECT_NEAR(Sandwich(11, 12, 5000), -63.7222615148792 / 8, 1e-12);
+}
+
+// One unit that is on: −2 · log(0.1·10 + 1) / log(0.1·max(q, 4096) + 1).
+TEST(Fire, NormalisesByTheThresholdThenByTheQuery) {
+  FireNet net = {};
+  net.in_weight[0] = 1;
+  net.out_weight[0] = -2;
+  net.in_weight[1] = -1;  // a unit that is off
+  net.out_weight[1] = 100;
+  EXPECT_NEAR(Fire(net, 50, 10), -0.2303725518144959, 1e-15);
+  EXPECT_EQ(Fire(net, 50, 10), Fire(net, 4096, 10));
+  EXPECT_NEAR(Fire(net, 5000, 10), -0.22299858452958235, 1e-15);
+}
+
+// The kernel on both sides of FIRE's threshold: rows that are shared, then a row for each query.
+TEST(Fire, QueriesBeyondTheThresholdHaveRowsOfTheirOwn) {
+  const Encoding& fire = *FindEncoding("fire");
+  Shape shape;
+  shape.n = 6;
+  shape.n_k = 4100;  // queries 4094 … 4099
+  shape.n_heads = 2;
+  for (const bool causal : {true, false}) {
+    shape.causal = causal;
+    std::vector<float> s(TensorElements(fire.placement, shape), 0.0f);
+    fire.apply(*fire.setup(shape), shape, s.data());
+    for (size_t h = 0; h < 2; ++h) {
+      for (size_t t = 0; t < 6; ++t) {
+        for (const size_t k : {size_t{0}, size_t{4000}, size_t{4094}, size_t{4099}}) {
+          const size_t q = 4094 + t;
+          const double distance = std::abs(static_cast<double>(q) - static_cast<double>(k));
+          const double expected =
+              causal && k > q ? 0 : Fire(FireStandIn(h), static_cast<double>(q), distance);
+          EXPECT_NEAR(s[(h * 6 + t) * 4100 + k], expected, 1e-6) << h << " " << t << " " << k;
+        }
+      }
+    }
+  }
+  shape.n = shape.n_k = 70000;
+  EXPECT_NE(fire.reject(shape), nullptr);
+}
+
+class EveryForm : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { ASSERT_TRUE(UseTarget(GetParam())); }
+  void TearDown() override { UseBestTarget(); }
+};
+
+Shape ScoreShape(size_t n, size_t n_k, bool causal, Dtype dtype) {
+  Shape shape;
+  shape.n = n;
+  shape.n_k = n_k;
+  shape.n_heads = 2;
+  shape.causal = causal;
+  shape.dtype = dtype;
+  return shape;
+}
+
+// A tensor that holds an encoding's bias adds what the encoding adds; f16 biases beside f32 scores too.
+TEST_P(EveryForm, BiasTensorEqualsTheEncoding) {
+  for (const bool causal : {true, false}) {
+    for (const size_t n_k : {1, 7, 16, 33, 100}) {
+      for (const auto& [dtype, bias_dtype] : {std::pair{Dtype::kF32, Dtype::kF32},
+                                              {Dtype::kF32, Dtype::kF16},
+                                              {Dtype::kF16, Dtype::kF16},
+                                              {Dtype::kBf16, Dtype::kBf16}}) {
+        const Shape shape = ScoreShape(n_k < 4 ? 1 : n_k - 3, n_k, causal, dtype);
+        const Encoding& t5 = *FindEncoding("t5_bias");
+        const size_t elements = TensorElements(t5.placement, shape);
+        // A trained bias is exact in each dtype: the two must agree bit for bit.
+        Shape plain = shape;
+        plain.dtype = Dtype::kF32;
+        std::vector<float> bias(elements, 0.0f), stored(elements), a(elements + 8, 7), b(elements + 8, 7);
+        t5.apply(*t5.setup(plain), plain, bias.data());
+        for (size_t i = 0; i < elements; ++i) {
+          StoreElement(bias_dtype, stored.data(), i, bias[i]);
+          StoreElement(dtype, a.data(), i, HashToFloat(i, 1));
+          StoreElement(dtype, b.data(), i, HashToFloat(i, 1));
+        }
+        t5.apply(*t5.setup(shape), shape, a.data());
+        AddBiasTensor(stored.data(), bias_dtype, shape, b.data());
+        EXPECT_EQ(a, b) << DtypeName(dtype) << " " << DtypeName(bias_dtype) << " " << n_k;
+        EXPECT_NE(LoadElement(dtype, b.data(), 0), HashToFloat(0, 1));
+      }
+    }
+  }
+}
+
+TEST_P(EveryForm, BucketGatherEqualsTheDistanceRow) {
+  for (const bool causal : {true, false}) {
+    for (const Dtype dtype : kAllDtypes) {
+      for (const size_t n_k : {1, 15, 64, 300}) {
+        const Shape shape = ScoreShape(n_k < 4 ? 1 : n_k - 3, n_k, causal, dtype);
+        const Encoding& t5 = *FindEncoding("t5_bias");
+        std::vector<float> a(TensorElements(t5.placement, shape) + 8, 0.25f), b = a;
+        t5.apply(*t5.setup(shape), shape, a.data());
+        AddT5ByGather(T5Gather(shape), shape, b.data());
+        EXPECT_EQ(a, b) << DtypeName(dtype) << " " << n_k << (causal ? " causal" : "");
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, EveryForm, testing::ValuesIn(SupportedTargetNames()),
+                         [](const auto& target) { return target.param; });
+
+TEST(BiasTensor, CountsItsMemory) {
+  const Shape shape = ScoreShape(100, 100, true, Dtype::kF32);
+  EXPECT_EQ(BiasTensorBytes(shape, Dtype::kF16), 2 * 2 * 100 * 100);
+  EXPECT_EQ(BiasTensorCost(shape, Dtype::kF16).Bytes(), 2 * 5050 * (4 + 4 + 2));
+  EXPECT_EQ(T5GatherCost(shape).bytes_read, 2 * 5050 * 4 + 4 * 100 + 4 * 32 * 2);
 }
 
 }  // namespace
