@@ -52,6 +52,9 @@ int Main(int argc, char** argv) {
   std::vector<SkippedRow> skipped;
   AddPlacementRows(plan, &rows, &skipped);
   AddAngleTableRows(plan, &rows);
+  AddInputForms(plan, &rows);
+  AddScoreForms(plan, &rows);
+  AddRotationForms(plan, &rows);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {
     for (const Row& row : rows) fmt::print("{}\n", row.name.Text());

@@ -79,6 +79,25 @@ Row StreamRow(const Plan& plan, Traffic traffic, size_t working_set, int threads
   return row;
 }
 
+// What storing in 16 bits costs beside moving the bytes: converting to f32 and back. Not a limit.
+Row StoredUpdateRow(const Plan& plan, Dtype dtype, size_t working_set) {
+  const size_t elements = working_set / DtypeBytes(dtype);
+  Row row;
+  row.name = {"stream", "update", DtypeName(dtype), plan.targets.front(), {}};
+  row.name.With("ws", working_set).With("threads", size_t{1});
+  row.cost = StreamCost(Traffic::kUpdate, elements, dtype);
+  row.items = static_cast<double>(elements);
+  row.working_set_bytes = static_cast<double>(working_set);
+  row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    Arena& arena = ThreadArena(state.thread_index());
+    arena.Reset(Arena::Room(elements, dtype), dtype);
+    void* a = arena.Elements(elements);
+    TimeCalls(state, self, [&] { StreamUpdateAs(dtype, a, elements); });
+  };
+  return row;
+}
+
 // Chains are slow to build, so that they are kept for the repetitions of a row.
 const uint64_t* ChaseSlots(size_t bytes, Pages pages) {
   static auto* const mappings = new std::map<std::pair<size_t, Pages>, Mapping>;
@@ -171,6 +190,11 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
       for (size_t working_set : WorkingSets(plan.largest_stream_bytes, fine ? 2 : 1)) {
         rows->push_back(StreamRow(plan, traffic, working_set, threads, Pages::kHuge));
       }
+    }
+  }
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBf16}) {
+    for (size_t working_set : {kSmallest, 256 * kKiB, 256 * kMiB}) {
+      rows->push_back(StoredUpdateRow(plan, dtype, std::min(working_set, plan.largest_stream_bytes)));
     }
   }
   for (size_t working_set = kSmallest; working_set <= 256 * kMiB; working_set *= 4) {

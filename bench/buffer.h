@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "kernels/dtype.h"
 #include "kernels/memory.h"
 
 namespace ropeline {
@@ -15,17 +16,22 @@ class Arena {
  public:
   explicit Arena(Pages pages) : pages_(pages) {}
   // Makes room for `bytes` in all (grows only); forgets the pieces taken before. The caller must run on the
-  // thread that will use the memory: new pages are touched here.
-  void Reset(size_t bytes);
-  // `elements` floats, each set to 0.5 unless `keep` (then whatever an earlier row left: finite, not
-  // denormal).
-  float* Floats(size_t elements, bool keep = false);
-  // Room that Floats(elements) takes, for the sum given to Reset.
-  static size_t Room(size_t elements);
+  // thread that will use the memory: new pages are touched here. Elements are of `dtype`; where an earlier
+  // row left another one's, all memory is filled anew, because one dtype's numbers are another's NaNs.
+  void Reset(size_t bytes, Dtype dtype = Dtype::kF32);
+  // `elements` of them, each set to 0.5 unless `keep` (then whatever an earlier row of that dtype left).
+  void* Elements(size_t elements, bool keep = false);
+  float* Floats(size_t elements, bool keep = false);  // of an arena of f32
+  // For a row that leaves elements of several dtypes: the next Reset fills all memory anew.
+  void Spoil() { spoilt_ = true; }
+  // Room that so many elements take, for the sum given to Reset.
+  static size_t Room(size_t elements, Dtype dtype = Dtype::kF32);
 
  private:
   Pages pages_;
   Mapping mapping_;
+  Dtype dtype_ = Dtype::kF32;
+  bool spoilt_ = false;
   size_t used_ = 0;
   size_t pieces_ = 0;
 };

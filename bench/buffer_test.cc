@@ -41,6 +41,23 @@ TEST(Arena, PiecesAreDisjointFilledAndDoNotShareTheirPageOffset) {
   EXPECT_EQ(arena.Floats(kElements)[5], 0.5f);
 }
 
+// Half of an f32 0.5 is a denormal f16, and two f16 may make a denormal or infinite f32.
+TEST(Arena, AnotherDtypeFillsAllAnew) {
+  Arena arena(Pages::kHuge);
+  arena.Reset(Arena::Room(100));
+  arena.Floats(100)[3] = 7;
+  for (const Dtype dtype : {Dtype::kF16, Dtype::kBf16, Dtype::kF32}) {
+    arena.Reset(Arena::Room(100, dtype), dtype);
+    const void* elements = arena.Elements(100, /*keep=*/true);
+    for (size_t i = 0; i < 100; ++i) ASSERT_EQ(LoadElement(dtype, elements, i), 0.5f) << DtypeName(dtype);
+  }
+  arena.Floats(100)[3] = 7;
+  arena.Spoil();
+  arena.Reset(Arena::Room(100));
+  EXPECT_EQ(arena.Floats(100, /*keep=*/true)[3], 0.5f);
+  EXPECT_LT(Arena::Room(100000, Dtype::kF16), Arena::Room(100000));
+}
+
 TEST(Arena, OneForEachThreadAndKindOfPages) {
   EXPECT_EQ(&ThreadArena(3), &ThreadArena(3));
   EXPECT_NE(&ThreadArena(3), &ThreadArena(4));

@@ -5,12 +5,14 @@
 #include <benchmark/benchmark.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/interference.h"
 #include "bench/topology.h"
+#include "kernels/angle_ways.h"
 #include "kernels/cost.h"
 #include "kernels/roofline.h"
 #include "kernels/row_name.h"
@@ -26,6 +28,7 @@ struct Row {
       0;  // distinct memory one call touches, all threads together; cold: the whole ring
   std::optional<Traffic> traffic;  // of the stream row that is the limit; nothing: the row is itself a limit
   bool cold = false;               // the limit is main memory, whatever the working set
+  std::map<std::string, double> counters;  // further ones, as they are: "bias_bytes", "angle_error_32k" …
   std::function<void(benchmark::State&, const Row&)> body;
 };
 
@@ -45,11 +48,26 @@ struct Plan {
   size_t cold_bytes = 0;            // size of a cold ring, all threads together
 };
 
+// How a row's tensors lie when it is timed: hot ones stay where the last call left them, cold ones go round a
+// ring that no cache holds.
+enum class Cache { kHot, kCold };
+
+// Tensors of working_set_bytes each (all threads together) that a ring needs for that.
+size_t RingSlots(const Plan& plan, double working_set_bytes, Cache cache);
+
 // Each family's rows, in the order they run.
 void AddMachineRows(const Plan& plan, std::vector<Row>* rows);  // stream, peak, sync
 // input_add, score_bias, qk_rotation; shapes too small for a number of threads go to `skipped`.
 void AddPlacementRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
-void AddAngleTableRows(const Plan& plan, std::vector<Row>* rows);  // qk_rotation: making the angles
+void AddAngleTableRows(const Plan& plan, std::vector<Row>* rows);  // qk_rotation: making a table of angles
+// The same placements paid for in other ways: rows with an argument "form" or "angles".
+void AddInputForms(const Plan& plan, std::vector<Row>* rows);
+void AddScoreForms(const Plan& plan, std::vector<Row>* rows);
+void AddRotationForms(const Plan& plan, std::vector<Row>* rows);
+
+// Sets counters angle_error_32k, _131k, _1m (radians, from the exact angle) and angle_error_vs_f32_… (from
+// the f32 angle that checkpoints were trained with).
+void AddAngleErrors(AngleWay way, Row* row);
 
 // Learns how fast one core is with nothing beside it, to tell later whether threads share one. Call before
 // any row.

@@ -196,7 +196,8 @@ Cost MakingAnglesCost(AngleWay way, size_t n, size_t n_heads, size_t d_head) {
   const double angles = (per_head ? elements : tokens * static_cast<double>(d_head)) / 2;
   const double flops = angles * (way == AngleWay::kRecurrence ? 6 : 3);
   const double inv_freq = 4 * static_cast<double>(d_head);
-  return {.bytes_read = 4 * elements + inv_freq, .bytes_written = 4 * elements, .flops = 3 * elements + flops};
+  return {
+      .bytes_read = 4 * elements + inv_freq, .bytes_written = 4 * elements, .flops = 3 * elements + flops};
 }
 
 }  // namespace ropeline

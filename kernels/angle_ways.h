@@ -12,15 +12,15 @@
 namespace ropeline {
 
 enum class AngleWay {
-  kTable,       // read from a table that was made in double (angle_table.h)
-  kShared,      // made anew for each token in SIMD, angle in double; all heads of the token use it
-  kSharedF32,   // the same with position · inv_freq rounded to f32, as Hugging Face and ggml have it
-  kPerHead,     // as kShared, but made anew for each head
+  kTable,        // read from a table that was made in double (angle_table.h)
+  kShared,       // made anew for each token in SIMD, angle in double; all heads of the token use it
+  kSharedF32,    // the same with position · inv_freq rounded to f32, as Hugging Face and ggml have it
+  kPerHead,      // as kShared, but made anew for each head
   kPerHeadLibm,  // for each head by the library's cosf and sinf of the f32 angle, one value at a time
-  kRecurrence,  // each token's angles from the last one's by one complex product; exact every 64 tokens
+  kRecurrence,   // each token's angles from the last one's by one complex product; exact every 64 tokens
 };
-inline constexpr std::array kAllAngleWays = {AngleWay::kTable,   AngleWay::kShared,
-                                             AngleWay::kSharedF32, AngleWay::kPerHead,
+inline constexpr std::array kAllAngleWays = {AngleWay::kTable,       AngleWay::kShared,
+                                             AngleWay::kSharedF32,   AngleWay::kPerHead,
                                              AngleWay::kPerHeadLibm, AngleWay::kRecurrence};
 // The row's argument "angles": "table", "shared", "shared_f32", "per_head", "per_head_libm", "recurrence".
 const char* AngleWayName(AngleWay way);

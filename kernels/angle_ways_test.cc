@@ -40,10 +40,11 @@ TEST_P(AngleWays, MakeTheCosinesAndSinesTheyClaim) {
         for (size_t t = 0; t < kN; ++t) {
           for (size_t i = 0; i < d / 2; ++i) {
             const double angle = ClaimedAngle(way, position + t, inv_freq[i]);
-            const double error = std::max(std::abs(static_cast<double>(rows[t * d + i]) - std::cos(angle)),
-                                          std::abs(static_cast<double>(rows[t * d + d / 2 + i]) - std::sin(angle)));
-            ASSERT_LE(error, allowed) << AngleWayName(way) << " d " << d << " position " << position + t
-                                      << " band " << i;
+            const double error =
+                std::max(std::abs(static_cast<double>(rows[t * d + i]) - std::cos(angle)),
+                         std::abs(static_cast<double>(rows[t * d + d / 2 + i]) - std::sin(angle)));
+            ASSERT_LE(error, allowed)
+                << AngleWayName(way) << " d " << d << " position " << position + t << " band " << i;
             worst = std::max(worst, error);
           }
         }

@@ -250,7 +250,7 @@ HWY_INLINE void TurnTokenNeighbours(AngleRow angles, size_t d_rot, TokenHeads<TI
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   // 16 vectors of angles fit in 32 registers, not in 16.
-  constexpr size_t kMost = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL ? 8 : 4;
+  constexpr size_t kMost = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 8 : 4;
   size_t j = 0;
   if (lanes >= 2) {
     if constexpr (kHasPairs<TIn> && kHasPairs<TOut>) {

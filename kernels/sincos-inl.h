@@ -36,8 +36,7 @@ HWY_INLINE void SinCosReduced(D d, V r, VI quarter, V& cosine, V& sine) {
   // Odd quarters swap the two; quarters 2 and 3 change the sine's sign, 1 and 2 the cosine's.
   const auto odd = hn::RebindMask(d, hn::TestBit(quarter, hn::Set(di, 1)));
   const auto sine_sign = hn::ShiftLeft<30>(hn::And(quarter, hn::Set(di, 2)));
-  const auto cosine_sign =
-      hn::ShiftLeft<30>(hn::And(hn::Add(quarter, hn::Set(di, 1)), hn::Set(di, 2)));
+  const auto cosine_sign = hn::ShiftLeft<30>(hn::And(hn::Add(quarter, hn::Set(di, 1)), hn::Set(di, 2)));
   sine = hn::Xor(hn::IfThenElse(odd, c, s), hn::BitCast(d, sine_sign));
   cosine = hn::Xor(hn::IfThenElse(odd, s, c), hn::BitCast(d, cosine_sign));
 }
@@ -53,7 +52,8 @@ HWY_INLINE void SinCosOfBands(D d, double position, const double* inv_freq, V& c
   constexpr size_t kMaxLanes = hn::MaxLanes(D());
   if constexpr (kMaxLanes == 1) {
     double angle = position * inv_freq[0];
-    if (kF32Angle) angle = static_cast<double>(static_cast<float>(position) * static_cast<float>(inv_freq[0]));
+    if (kF32Angle)
+      angle = static_cast<double>(static_cast<float>(position) * static_cast<float>(inv_freq[0]));
     const double quarters = std::nearbyint(angle * 0.63661977236758134308);
     const double rest = angle - quarters * 1.5707963267948966192;
     SinCosReduced(d, hn::Set(d, static_cast<float>(rest)),

@@ -71,6 +71,29 @@ void UpdateT(float* a, size_t elements) {
   });
 }
 
+template <typename T>
+void UpdateStored(T* a, size_t elements) {
+  const hn::ScalableTag<float> d;
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (kHasPairs<T>) {
+    const auto one = hn::Set(d, 1.0f);
+    const size_t step = 2 * hn::Lanes(d);
+    for (; i + step <= elements; i += step) {
+      hn::Vec<decltype(d)> v0, v1;
+      LoadPair(d, a + i, v0, v1);
+      StorePair(hn::Sub(one, v0), hn::Sub(one, v1), d, a + i);
+    }
+  }
+#endif
+  UpdateRow(d, a + i, elements - i, elements - i,
+            [&](auto dv, auto v, size_t) HWY_ATTR { return hn::Sub(hn::Set(dv, 1.0f), v); });
+}
+
+void UpdateAs(Dtype dtype, void* a, size_t elements) {
+  WithType(dtype, a, [&](auto* typed) HWY_ATTR { UpdateStored(typed, elements); });
+}
+
 void AddT(float* HWY_RESTRICT a, const float* HWY_RESTRICT b, size_t elements) {
   const hn::ScalableTag<float> d;
   UpdateRow(d, a, elements, elements,
@@ -122,17 +145,21 @@ namespace ropeline {
 HWY_EXPORT(ReadT);
 HWY_EXPORT(CopyT);
 HWY_EXPORT(UpdateT);
+HWY_EXPORT(UpdateAs);
 HWY_EXPORT(AddT);
 HWY_EXPORT(PeakFmaT);
 
 float StreamRead(const float* a, size_t elements) { return HWY_DYNAMIC_DISPATCH(ReadT)(a, elements); }
 void StreamCopy(const float* a, float* b, size_t elements) { HWY_DYNAMIC_DISPATCH(CopyT)(a, b, elements); }
 void StreamUpdate(float* a, size_t elements) { HWY_DYNAMIC_DISPATCH(UpdateT)(a, elements); }
+void StreamUpdateAs(Dtype dtype, void* a, size_t elements) {
+  HWY_DYNAMIC_DISPATCH(UpdateAs)(dtype, a, elements);
+}
 void StreamAdd(float* a, const float* b, size_t elements) { HWY_DYNAMIC_DISPATCH(AddT)(a, b, elements); }
 double PeakFma(size_t rounds, float* sink) { return HWY_DYNAMIC_DISPATCH(PeakFmaT)(rounds, sink); }
 
-Cost StreamCost(Traffic traffic, size_t elements) {
-  const double bytes = 4.0 * static_cast<double>(elements);
+Cost StreamCost(Traffic traffic, size_t elements, Dtype dtype) {
+  const double bytes = static_cast<double>(elements * DtypeBytes(dtype));
   const double count = static_cast<double>(elements);
   switch (traffic) {
     case Traffic::kRead:

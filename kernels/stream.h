@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/cost.h"
+#include "kernels/dtype.h"
 #include "kernels/roofline.h"
 
 namespace ropeline {
@@ -18,8 +19,10 @@ float StreamRead(const float* a, size_t elements);           // returns the sum
 void StreamCopy(const float* a, float* b, size_t elements);  // b[i] = a[i]
 void StreamUpdate(float* a, size_t elements);               // a[i] = 1 − a[i]: stays in range however often
 void StreamAdd(float* a, const float* b, size_t elements);  // a[i] += b[i]
+// The update of elements that are stored as `dtype` and computed in f32: what converting both ways costs.
+void StreamUpdateAs(Dtype dtype, void* a, size_t elements);
 
-Cost StreamCost(Traffic traffic, size_t elements);
+Cost StreamCost(Traffic traffic, size_t elements, Dtype dtype = Dtype::kF32);
 
 // Independent chains of f32 multiply-adds in registers, `rounds` times. Returns the flops done (it depends on
 // the target's lanes); *sink takes the result, so that nothing is left out.
