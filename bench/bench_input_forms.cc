@@ -67,7 +67,7 @@ void AddInputForms(const Plan& plan, std::vector<Row>* rows) {
           row.name.With("cache", "cold").With("threads", size_t{1});
           row.cost = fused ? GatherAndAddCost(shape) : GatherCost(shape) + InputAddCost(shape);
           row.items = static_cast<double>(n * shape.d_model);
-          row.traffic = Traffic::kAdd;
+          row.traffic = fused ? Traffic::kSum : Traffic::kAdd;
           row.cold = true;
           const double one = GatherAndAddCost(shape).Bytes();
           const size_t slots = RingSlots(plan, one, Cache::kCold);

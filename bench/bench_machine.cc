@@ -31,9 +31,23 @@ std::vector<size_t> WorkingSets(size_t largest, int per_octave) {
   return sets;
 }
 
+size_t Arrays(Traffic traffic) {
+  switch (traffic) {
+    case Traffic::kRead:
+    case Traffic::kUpdate:
+      return 1;
+    case Traffic::kCopy:
+    case Traffic::kAdd:
+      return 2;
+    case Traffic::kSum:
+      return 3;
+  }
+  return 1;
+}
+
 // One thread's share of a working set of the whole row, in floats of one array.
 size_t ShareElements(Traffic traffic, size_t working_set_bytes, int threads) {
-  const size_t arrays = traffic == Traffic::kCopy || traffic == Traffic::kAdd ? 2 : 1;
+  const size_t arrays = Arrays(traffic);
   return std::max<size_t>(working_set_bytes / (4 * arrays * static_cast<size_t>(threads)) / 16 * 16, 16);
 }
 
@@ -41,11 +55,12 @@ void StreamBody(benchmark::State& state, const Row& row, const Topology& topolog
                 size_t elements, Pages pages) {
   BeginRow(state, row, topology);
   Arena& arena = ThreadArena(state.thread_index(), pages);
-  arena.Reset(2 * Arena::Room(elements));
+  arena.Reset(3 * Arena::Room(elements));
   // Large arrays keep what they hold: filling them takes longer than timing them.
   const bool keep = 4 * elements > 4 * kMiB;
   float* a = arena.Floats(elements, keep);
-  float* b = arena.Floats(traffic == Traffic::kCopy || traffic == Traffic::kAdd ? elements : 16, keep);
+  float* b = arena.Floats(Arrays(traffic) > 1 ? elements : 16, keep);
+  float* c = arena.Floats(Arrays(traffic) > 2 ? elements : 16, keep);
   switch (traffic) {
     case Traffic::kRead:
       TimeCalls(state, row, [&] { benchmark::DoNotOptimize(StreamRead(a, elements)); });
@@ -58,6 +73,9 @@ void StreamBody(benchmark::State& state, const Row& row, const Topology& topolog
       break;
     case Traffic::kAdd:
       TimeCalls(state, row, [&] { StreamAdd(a, b, elements); });
+      break;
+    case Traffic::kSum:
+      TimeCalls(state, row, [&] { StreamSum(a, b, c, elements); });
       break;
   }
 }
@@ -184,9 +202,10 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
   }
   for (int threads : plan.threads) rows->push_back(BarrierRow(plan, threads));
   for (int threads : plan.threads) {
-    for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd}) {
+    for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd, Traffic::kSum}) {
       // Reads for one thread show the knees: a finer grid.
-      const bool fine = !plan.quick || (traffic == Traffic::kRead && threads == 1);
+      const bool fine =
+          (!plan.quick && traffic != Traffic::kSum) || (traffic == Traffic::kRead && threads == 1);
       for (size_t working_set : WorkingSets(plan.largest_stream_bytes, fine ? 2 : 1)) {
         rows->push_back(StreamRow(plan, traffic, working_set, threads, Pages::kHuge));
       }

@@ -78,13 +78,15 @@ std::string Rate(double per_second, const char* format) {
 }
 
 void PrintBandwidth(const Roofline& limits) {
-  std::vector<std::vector<std::string>> lines = {{"threads", "working set", "read", "copy", "update", "add"}};
+  std::vector<std::vector<std::string>> lines = {
+      {"threads", "working set", "read", "copy", "update", "add", "sum"}};
   for (int threads : limits.Threads()) {
     std::vector<double> sets = {16 << 10, 256 << 10, 8 << 20};
     sets.push_back(limits.Curve(Traffic::kRead, threads).back().working_set_bytes);
     for (double set : sets) {
       std::vector<std::string> line = {fmt::format("{}", threads), Bytes(set)};
-      for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd}) {
+      for (Traffic traffic :
+           {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd, Traffic::kSum}) {
         const auto bandwidth = limits.Bandwidth(traffic, threads, set);
         line.push_back(bandwidth ? Rate(*bandwidth, "{:.1f}") : "-");
       }

@@ -10,7 +10,8 @@ namespace ropeline {
 
 namespace {
 
-constexpr Traffic kAllTraffic[] = {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd};
+constexpr Traffic kAllTraffic[] = {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd,
+                                   Traffic::kSum};
 
 }  // namespace
 
@@ -24,6 +25,8 @@ const char* TrafficName(Traffic traffic) {
       return "update";
     case Traffic::kAdd:
       return "add";
+    case Traffic::kSum:
+      return "sum";
   }
   return "";
 }

@@ -23,9 +23,10 @@ enum class Traffic {
   kCopy,    // b[i] = a[i]         one read, one write
   kUpdate,  // a[i] = f(a[i])      one read, one write, in place
   kAdd,     // a[i] += b[i]        two reads, one write
+  kSum,     // c[i] = a[i] + b[i]  two reads, one write elsewhere
 };
 
-// "read", "copy", "update", "add": the variant in the stream row's name.
+// "read", "copy", "update", "add", "sum": the variant in the stream row's name.
 const char* TrafficName(Traffic traffic);
 
 struct BandwidthPoint {

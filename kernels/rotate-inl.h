@@ -38,6 +38,10 @@ struct AngleRow {
 
 // ---------------------------------------------------------------- pairs (i, i + half); cosines, then sines
 
+// With 32 registers a head of four vectors to each half can be loaded, and stored, from its first line to its
+// last, which the first-level cache's prefetcher follows.
+inline constexpr bool kInOrder = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3;
+
 // Bands [i, i + kVectors · lanes) of every head. The angles stay in registers while the heads pass by.
 template <size_t kVectors, class D, typename TIn, typename TOut>
 HWY_INLINE void TurnHalves(D d, AngleRow angles, size_t i, size_t half, TokenHeads<TIn, TOut> heads) {
@@ -50,19 +54,33 @@ HWY_INLINE void TurnHalves(D d, AngleRow angles, size_t i, size_t half, TokenHea
                         HWY_ATTR { return hn::Xor(hn::LoadU(d, angles.values + half + i + at(v)), flip); };
   const V c0 = cosine(0), c1 = cosine(1), c2 = cosine(2), c3 = cosine(3);
   const V s0 = sine(0), s1 = sine(1), s2 = sine(2), s3 = sine(3);
-  const auto turn = [&](const TIn* p, TOut* q, V c, V s) HWY_ATTR {
-    const V a = LoadF32(d, p);
-    const V b = LoadF32(d, p + half);
-    StoreF32(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, q);
-    StoreF32(hn::MulAdd(a, s, hn::Mul(b, c)), d, q + half);
-  };
+  const auto first = [&](const TIn* p, size_t v) HWY_ATTR { return LoadF32(d, p + at(v)); };
+  const auto second = [&](const TIn* p, size_t v) HWY_ATTR { return LoadF32(d, p + half + at(v)); };
+  const auto low = [&](TOut* q, size_t v, V a, V b, V c, V s)
+                       HWY_ATTR { StoreF32(hn::NegMulAdd(b, s, hn::Mul(a, c)), d, q + at(v)); };
+  const auto high = [&](TOut* q, size_t v, V a, V b, V c, V s)
+                        HWY_ATTR { StoreF32(hn::MulAdd(a, s, hn::Mul(b, c)), d, q + half + at(v)); };
   for (size_t h = 0; h < heads.count; ++h) {
     const TIn* p = heads.in + h * heads.in_stride + i;
     TOut* q = heads.out + h * heads.out_stride + i;
-    turn(p, q, c0, s0);
-    if constexpr (kVectors > 1) turn(p + at(1), q + at(1), c1, s1);
-    if constexpr (kVectors > 2) turn(p + at(2), q + at(2), c2, s2);
-    if constexpr (kVectors > 3) turn(p + at(3), q + at(3), c3, s3);
+    if constexpr (kInOrder && kVectors == 4) {
+      const V a0 = first(p, 0), a1 = first(p, 1), a2 = first(p, 2), a3 = first(p, 3);
+      const V b0 = second(p, 0), b1 = second(p, 1), b2 = second(p, 2), b3 = second(p, 3);
+      low(q, 0, a0, b0, c0, s0), low(q, 1, a1, b1, c1, s1);
+      low(q, 2, a2, b2, c2, s2), low(q, 3, a3, b3, c3, s3);
+      high(q, 0, a0, b0, c0, s0), high(q, 1, a1, b1, c1, s1);
+      high(q, 2, a2, b2, c2, s2), high(q, 3, a3, b3, c3, s3);
+      continue;
+    }
+    const auto turn = [&](size_t v, V c, V s) HWY_ATTR {
+      const V a = first(p, v), b = second(p, v);
+      low(q, v, a, b, c, s);
+      high(q, v, a, b, c, s);
+    };
+    turn(0, c0, s0);
+    if constexpr (kVectors > 1) turn(1, c1, s1);
+    if constexpr (kVectors > 2) turn(2, c2, s2);
+    if constexpr (kVectors > 3) turn(3, c3, s3);
   }
 }
 

@@ -5,6 +5,8 @@
 // After foreach_target.
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "kernels/rotate-inl.h"
 #include "kernels/score_tile.h"
 
@@ -17,6 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // or 16 registers.
 constexpr size_t kRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr size_t kMostDimensions = 512;
+constexpr size_t kRowStride = kMostDimensions + 16;  // rows of a tile start in different cache sets
 constexpr float kLowest = -3.0e38f;
 
 // The sums of one tile start as its bias, which costs no more than setting them to zero does where it comes
@@ -62,28 +65,37 @@ class BiasOf {
   const float* values_ = nullptr;
 };
 
+// f(r) for r in [0, kCount), unrolled whatever the compiler thinks of it: the sums must stay in registers.
+template <size_t kCount, class F>
+HWY_INLINE void ForRows(const F& f) {
+  if constexpr (kCount > 0) {
+    ForRows<kCount - 1>(f);
+    f(std::integral_constant<size_t, kCount - 1>());
+  }
+}
+
 // max over keys [k, k + 2·lanes) of the rows' scores, into `largest`. kDiagonal: keys after the query are
 // left out.
 template <size_t kCount, bool kDiagonal, class D, class Bias>
-HWY_INLINE void Tile(D d, const float* q_rows, size_t d_head, const float* keys, const Bias& bias, size_t q,
-                     size_t k, float* largest) {
+HWY_INLINE void Tile(D d, const float* HWY_RESTRICT q_rows, size_t d_head, const float* HWY_RESTRICT keys,
+                     const Bias& bias, size_t q, size_t k, float* HWY_RESTRICT largest) {
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   V low[kCount], high[kCount];
-  for (size_t r = 0; r < kCount; ++r) {
+  ForRows<kCount>([&](auto r) HWY_ATTR {
     low[r] = bias.At(d, q + r, k);
     high[r] = bias.At(d, q + r, k + lanes);
-  }
+  });
   for (size_t i = 0; i < d_head; ++i) {
     const V key_low = hn::LoadU(d, keys + i * kTileKeys);
     const V key_high = hn::LoadU(d, keys + i * kTileKeys + lanes);
-    for (size_t r = 0; r < kCount; ++r) {
-      const V element = hn::Set(d, q_rows[i * kRows + r]);
+    ForRows<kCount>([&](auto r) HWY_ATTR {
+      const V element = hn::Set(d, q_rows[r * kRowStride + i]);
       low[r] = hn::MulAdd(element, key_low, low[r]);
       high[r] = hn::MulAdd(element, key_high, high[r]);
-    }
+    });
   }
-  for (size_t r = 0; r < kCount; ++r) {
+  ForRows<kCount>([&](auto r) HWY_ATTR {
     if constexpr (kDiagonal) {
       const V lowest = hn::Set(d, kLowest);
       const V seen = hn::Set(d, static_cast<float>(q + r));
@@ -92,7 +104,7 @@ HWY_INLINE void Tile(D d, const float* q_rows, size_t d_head, const float* keys,
     }
     float* best = largest + r * lanes;
     hn::StoreU(hn::Max(hn::LoadU(d, best), hn::Max(low[r], high[r])), d, best);
-  }
+  });
 }
 
 // kCount queries from q on, of one head, against all keys they see.
@@ -102,8 +114,7 @@ HWY_INLINE void QueryRows(const ScoreTiles& tiles, const BiasOf<kBias, hn::Scala
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
   const size_t d_head = tiles.d_head;
-  // Scaled, turned, and one dimension's rows side by side.
-  HWY_ALIGN float q_rows[kMostDimensions * kRows];
+  HWY_ALIGN float q_rows[kRows * kRowStride];  // turned and scaled
   HWY_ALIGN float turned[kMostDimensions];
   HWY_ALIGN float largest[kRows * HWY_MAX_BYTES / sizeof(float)];
   for (size_t r = 0; r < kCount; ++r) {
@@ -113,7 +124,10 @@ HWY_INLINE void QueryRows(const ScoreTiles& tiles, const BiasOf<kBias, hn::Scala
                       TokenHeads<float, float>{from, d_head, turned, d_head, 1});
       from = turned;
     }
-    for (size_t i = 0; i < d_head; ++i) q_rows[i * kRows + r] = tiles.scale * from[i];
+    float* row = q_rows + r * kRowStride;
+    ForEachVector(d, d_head, [&](auto dv, size_t i) HWY_ATTR {
+      hn::StoreU(hn::Mul(hn::Set(dv, tiles.scale), hn::LoadU(dv, from + i)), dv, row + i);
+    });
   }
   for (size_t i = 0; i < kCount * lanes; ++i) largest[i] = kLowest;
 

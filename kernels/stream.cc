@@ -1,4 +1,5 @@
-// read: s += a[i]   copy: b[i] = a[i]   update: a[i] = 1 − a[i]   add: a[i] += b[i]   peak: s_j = s_j·x + y
+// read: s += a[i]   copy: b[i] = a[i]   update: a[i] = 1 − a[i]   add: a[i] += b[i]   sum: c[i] = a[i] + b[i]
+// peak: s_j = s_j·x + y
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/stream.cc"
 #include <hwy/foreach_target.h>
@@ -94,6 +95,23 @@ void UpdateAs(Dtype dtype, void* a, size_t elements) {
   WithType(dtype, a, [&](auto* typed) HWY_ATTR { UpdateStored(typed, elements); });
 }
 
+void SumT(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, size_t elements) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto sum = [&](size_t i) HWY_ATTR { return hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)); };
+  size_t i = 0;
+  for (; i + 4 * lanes <= elements; i += 4 * lanes) {
+    const auto v0 = sum(i), v1 = sum(i + lanes), v2 = sum(i + 2 * lanes), v3 = sum(i + 3 * lanes);
+    hn::StoreU(v0, d, c + i);
+    hn::StoreU(v1, d, c + i + lanes);
+    hn::StoreU(v2, d, c + i + 2 * lanes);
+    hn::StoreU(v3, d, c + i + 3 * lanes);
+  }
+  ForEachVector(d, elements - i, [&](auto dv, size_t j) HWY_ATTR {
+    hn::StoreU(hn::Add(hn::LoadU(dv, a + i + j), hn::LoadU(dv, b + i + j)), dv, c + i + j);
+  });
+}
+
 void AddT(float* HWY_RESTRICT a, const float* HWY_RESTRICT b, size_t elements) {
   const hn::ScalableTag<float> d;
   UpdateRow(d, a, elements, elements,
@@ -147,6 +165,7 @@ HWY_EXPORT(CopyT);
 HWY_EXPORT(UpdateT);
 HWY_EXPORT(UpdateAs);
 HWY_EXPORT(AddT);
+HWY_EXPORT(SumT);
 HWY_EXPORT(PeakFmaT);
 
 float StreamRead(const float* a, size_t elements) { return HWY_DYNAMIC_DISPATCH(ReadT)(a, elements); }
@@ -156,6 +175,9 @@ void StreamUpdateAs(Dtype dtype, void* a, size_t elements) {
   HWY_DYNAMIC_DISPATCH(UpdateAs)(dtype, a, elements);
 }
 void StreamAdd(float* a, const float* b, size_t elements) { HWY_DYNAMIC_DISPATCH(AddT)(a, b, elements); }
+void StreamSum(const float* a, const float* b, float* c, size_t elements) {
+  HWY_DYNAMIC_DISPATCH(SumT)(a, b, c, elements);
+}
 double PeakFma(size_t rounds, float* sink) { return HWY_DYNAMIC_DISPATCH(PeakFmaT)(rounds, sink); }
 
 Cost StreamCost(Traffic traffic, size_t elements, Dtype dtype) {
@@ -169,6 +191,7 @@ Cost StreamCost(Traffic traffic, size_t elements, Dtype dtype) {
     case Traffic::kUpdate:
       return {.bytes_read = bytes, .bytes_written = bytes, .flops = count};
     case Traffic::kAdd:
+    case Traffic::kSum:
       return {.bytes_read = 2 * bytes, .bytes_written = bytes, .flops = count};
   }
   return {};

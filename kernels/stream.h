@@ -19,6 +19,7 @@ float StreamRead(const float* a, size_t elements);           // returns the sum
 void StreamCopy(const float* a, float* b, size_t elements);  // b[i] = a[i]
 void StreamUpdate(float* a, size_t elements);               // a[i] = 1 − a[i]: stays in range however often
 void StreamAdd(float* a, const float* b, size_t elements);  // a[i] += b[i]
+void StreamSum(const float* a, const float* b, float* c, size_t elements);  // c[i] = a[i] + b[i]
 // The update of elements that are stored as `dtype` and computed in f32: what converting both ways costs.
 void StreamUpdateAs(Dtype dtype, void* a, size_t elements);
 

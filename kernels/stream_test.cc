@@ -38,6 +38,27 @@ TEST_P(Stream, EveryKernelTouchesEveryElementAndNoOther) {
   }
 }
 
+TEST_P(Stream, SumAndStoredUpdates) {
+  for (size_t n : {0, 1, 15, 33, 64, 65, 130, 1000}) {
+    std::vector<float> a(n), b(n), c(n + 8, 9.0f);
+    for (size_t i = 0; i < n; ++i) {
+      a[i] = HashToFloat(i, 1);
+      b[i] = HashToFloat(i, 2);
+    }
+    StreamSum(a.data(), b.data(), c.data(), n);
+    for (size_t i = 0; i < n + 8; ++i) ASSERT_EQ(c[i], i < n ? a[i] + b[i] : 9.0f) << n << " sum " << i;
+    for (const Dtype dtype : kAllDtypes) {
+      std::vector<float> stored(n + 8, 9.0f);
+      for (size_t i = 0; i < n; ++i) StoreElement(dtype, stored.data(), i, TrainedEntry(i, 3));
+      StreamUpdateAs(dtype, stored.data(), n);
+      for (size_t i = 0; i < n; ++i) {
+        ASSERT_EQ(LoadElement(dtype, stored.data(), i), 1 - TrainedEntry(i, 3)) << DtypeName(dtype) << i;
+      }
+      ASSERT_EQ(stored[n], 9.0f);
+    }
+  }
+}
+
 TEST_P(Stream, PeakCountsItsFlopsAndKeepsItsChains) {
   float sink[2] = {0.5f, 0};
   const double one = PeakFma(1, sink);
@@ -55,6 +76,8 @@ TEST(StreamCost, CountsBytesByTheFormula) {
   EXPECT_EQ(StreamCost(Traffic::kCopy, 100).Bytes(), 800);
   EXPECT_EQ(StreamCost(Traffic::kUpdate, 100).Bytes(), 800);
   EXPECT_EQ(StreamCost(Traffic::kAdd, 100).Bytes(), 1200);
+  EXPECT_EQ(StreamCost(Traffic::kSum, 100).Bytes(), 1200);
+  EXPECT_EQ(StreamCost(Traffic::kUpdate, 100, Dtype::kF16).Bytes(), 400);
 }
 
 TEST(Chase, IsOneCycleThroughEveryLine) {
