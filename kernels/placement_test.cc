@@ -393,6 +393,28 @@ TEST_P(EveryTarget, TableRowsAreGatheredByTheirIndices) {
   }
 }
 
+// The embedding's rows and the positions' in one pass are what one after the other gives.
+TEST_P(EveryTarget, FusedGatherIsGatherThenAdd) {
+  for (const size_t d_model : {1, 7, 16, 37, 64, 130}) {
+    const std::vector<int32_t> tokens = {3, 3, 0, 8, 1}, positions = {0, 1, 2, 3, 9};
+    for (const Dtype dtype : kAllDtypes) {
+      std::vector<float> embedding(10 * d_model), table(10 * d_model), separate(5 * d_model + 8, 7);
+      for (size_t i = 0; i < 10 * d_model; ++i) {
+        StoreElement(dtype, embedding.data(), i, HashToFloat(i, 31));
+        StoreElement(dtype, table.data(), i, HashToFloat(i, 32));
+      }
+      std::vector<float> fused = separate;
+      GatherTableRows(dtype, {embedding.data(), tokens.data()}, 5, d_model, separate.data());
+      EXPECT_EQ(LoadElement(dtype, separate.data(), 3 * d_model),
+                LoadElement(dtype, embedding.data(), 8 * d_model));
+      AddTableRows(dtype, {table.data(), positions.data()}, 5, d_model, separate.data());
+      GatherAndAddTableRows(dtype, {embedding.data(), tokens.data()}, {table.data(), positions.data()}, 5,
+                            d_model, fused.data());
+      EXPECT_EQ(fused, separate) << DtypeName(dtype) << " " << d_model;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, EveryTarget, testing::ValuesIn(SupportedTargetNames()),
                          [](const auto& target) { return target.param; });
 
