@@ -51,8 +51,9 @@ void AddTableRows(const float* table, const int32_t* rows, size_t n, size_t d_mo
 
 Cost InputAddCost(const Shape& shape) {
   const double elements = static_cast<double>(shape.n) * static_cast<double>(shape.d_model);
-  return {.bytes_read = 8 * elements + 4.0 * static_cast<double>(shape.n),
-          .bytes_written = 4 * elements,
+  const double bytes = static_cast<double>(DtypeBytes(shape.dtype));
+  return {.bytes_read = 2 * bytes * elements + 4.0 * static_cast<double>(shape.n),
+          .bytes_written = bytes * elements,
           .flops = elements};
 }
 

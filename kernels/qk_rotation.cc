@@ -209,9 +209,10 @@ void RotateInterleaved(const float* table, size_t n, size_t n_heads, size_t d_he
 }
 
 Cost QkRotationCost(const Shape& shape) {
-  const double table = static_cast<double>(shape.n) * static_cast<double>(shape.d_head);
-  const double elements = static_cast<double>(TensorElements(Placement::kQkRotation, shape));
-  return {.bytes_read = 4 * (elements + table), .bytes_written = 4 * elements, .flops = 3 * elements};
+  const double table = static_cast<double>(shape.n) * static_cast<double>(shape.Rotated());
+  const double elements = table * static_cast<double>(shape.n_heads + shape.n_kv_heads);
+  const double bytes = static_cast<double>(DtypeBytes(shape.dtype)) * elements;
+  return {.bytes_read = bytes + 4 * table, .bytes_written = bytes, .flops = 3 * elements};
 }
 
 namespace {

@@ -166,14 +166,16 @@ double BiasedScores(const Shape& shape) {
 
 Cost AlibiCost(const Shape& shape) {
   const double scores = BiasedScores(shape);
-  return {.bytes_read = 4 * scores, .bytes_written = 4 * scores, .flops = 2 * scores};
+  const double bytes = static_cast<double>(DtypeBytes(shape.dtype)) * scores;
+  return {.bytes_read = bytes, .bytes_written = bytes, .flops = 2 * scores};
 }
 
 Cost T5BiasCost(const Shape& shape) {
   const double scores = BiasedScores(shape);
   const double row = static_cast<double>(shape.causal ? shape.n_k : shape.n + shape.n_k - 1);
-  return {.bytes_read = 4 * (scores + row * static_cast<double>(shape.n_heads)),
-          .bytes_written = 4 * scores,
+  const double bytes = static_cast<double>(DtypeBytes(shape.dtype)) * scores;
+  return {.bytes_read = bytes + 4 * row * static_cast<double>(shape.n_heads),
+          .bytes_written = bytes,
           .flops = scores};
 }
 
