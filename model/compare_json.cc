@@ -156,7 +156,9 @@ Json CurveJson(const CompareRequest& request, const CostCurve& curve) {
            {"share", IfKnown(point, point.Share())},
            {"measured", point.source == TimeSource::kMeasured},
            {"extrapolated", beyond},
-           {"row_n", point.ratio_row.empty() ? Json(nullptr) : Json(point.ratio_row_n)}});
+           {"row_n", point.ratio_row.empty() ? Json(nullptr) : Json(point.ratio_row_n)},
+           {"row_cache",
+            point.ratio_row.empty() ? Json(nullptr) : Json(point.ratio_row_cold ? "cold" : "hot")}});
     }
     list.push_back(std::move(entry));
   }

@@ -95,6 +95,7 @@ void SetTime(const CompareRequest& request, const Machine& machine,
   if (found.row != nullptr) {
     share->ratio_row = found.row->row;
     share->ratio_row_n = found.row->shape.n;
+    share->ratio_row_cold = found.row->cold;
     share->ratio = found.row->Ratio();
   }
   if (found.exact) {

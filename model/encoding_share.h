@@ -57,6 +57,7 @@ struct EncodingShare {
   std::optional<double> ratio;
   std::string ratio_row;
   uint64_t ratio_row_n = 0;  // tokens of that row
+  bool ratio_row_cold = false;
   TimeSource source = TimeSource::kUnknown;
   double expected_ms = 0;  // that row's own time where it was measured at this shape, else limit_ms · ratio
   // What one application stands beside: one layer's matrices and attention at the limit, without any position
