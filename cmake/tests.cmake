@@ -41,3 +41,10 @@ ropeline_test(cli_test
   LIBRARIES ropeline_cli)
 target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
 add_dependencies(cli_test ropeline)
+
+find_program(ROPELINE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(ROPELINE_PYTHON)
+  add_test(NAME PlotCompare COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plot_compare_test.py
+    $<TARGET_FILE:ropeline> ${PROJECT_SOURCE_DIR}/results)
+  set_tests_properties(PlotCompare PROPERTIES SKIP_RETURN_CODE 77)
+endif()

@@ -32,11 +32,11 @@ import matplotlib.ticker  # noqa: E402
 
 # Colours from dark to light, one for each encoding of a placement.
 PLACEMENTS = {
-    "input_add": ("input add, once", ["#08519c", "#4292c6", "#6baed6", "#9ecae1"]),
+    "input_add": ("input add, once", ["#08519c", "#6baed6", "#3182bd", "#9ecae1"]),
     "score_bias": ("score bias, every layer",
-                   ["#7f2704", "#b93d02", "#e6550d", "#f67824", "#fd9d4b", "#e0a11b", "#c98a00", "#fdc086"]),
+                   ["#7f2704", "#f67824", "#b93d02", "#fdae6b", "#a63603", "#e0a11b", "#d94801", "#fdd0a2"]),
     "qk_rotation": ("Q/K rotation, every layer",
-                    ["#00441b", "#1b7837", "#41ab5d", "#2ca9a1", "#78c679", "#5aae61", "#a1d99b"]),
+                    ["#00441b", "#74c476", "#1b7837", "#2ca9a1", "#238b45", "#c2e699", "#41ab5d"]),
 }
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h"]
 GREY = "#6f6f6f"
