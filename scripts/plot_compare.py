@@ -168,6 +168,8 @@ def cache_note(document):
     cold = [point["n"] for entry in document["curve"] for point in entry["points"] if point.get("row_cache") == "cold"]
     if not hot or not cold:
         return ""
+    if max(hot) >= min(cold):
+        return "(small tensors from rows measured in a cache, large ones from main memory: hence the steps)"
     return f"(up to {tokens(max(hot))} tokens from rows measured in a cache, beyond from main memory: hence the step)"
 
 

@@ -66,7 +66,7 @@ std::string AngleErrors(const std::vector<WayToPay>& ways) {
   std::vector<std::vector<std::string>> lines;
   for (const WayToPay& way : ways) {
     if (way.row->counters.lower_bound(prefix) == way.row->counters.end()) continue;
-    std::vector<std::string> cells = {way.row->name.variant, way.way};
+    std::vector<std::string> cells = {way.row->name.variant, way.way == "plain" ? "table (plain)" : way.way};
     bool any = false;
     for (const std::string& key : keys) {
       const auto at = way.row->counters.find(key);
