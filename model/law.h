@@ -45,8 +45,8 @@ struct EncodingLaw {
   bool cold = false;
   size_t rows = 0;  // that the fit used: plain, untainted and, for a score bias, of the causality asked for
   size_t n_min = 0, n_max = 0;
-  std::optional<Law> law;  // nothing: too few rows
-  std::string worst_row;   // "" without a law
+  std::optional<Law> law{};  // nothing: too few rows
+  std::string worst_row{};   // "" without a law
 
   bool Proportional() const { return encoding->placement == Placement::kScoreBias; }
 };

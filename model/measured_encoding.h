@@ -41,11 +41,11 @@ std::vector<MeasuredEncoding> MeasuredEncodings(const Machine& machine, int thre
 
 // What rows to keep; an empty list or an absent value keeps all.
 struct RowFilter {
-  std::vector<const Encoding*> encodings;
-  std::optional<uint64_t> d_model;        // of an input add
-  std::optional<uint64_t> score_heads;    // of a score bias
-  std::optional<uint64_t> rotated_heads;  // of a rotation: those of Q and of K together
-  std::optional<uint64_t> d_head;         // of a rotation
+  std::vector<const Encoding*> encodings{};
+  std::optional<uint64_t> d_model{};        // of an input add
+  std::optional<uint64_t> score_heads{};    // of a score bias
+  std::optional<uint64_t> rotated_heads{};  // of a rotation: those of Q and of K together
+  std::optional<uint64_t> d_head{};         // of a rotation
 };
 
 std::vector<MeasuredEncoding> Select(const std::vector<MeasuredEncoding>& rows, const RowFilter& filter);

@@ -79,8 +79,7 @@ std::string AngleErrors(const std::vector<WayToPay>& ways) {
     table.Add(cells);
   }
   return "\nLargest error of an angle in radians, over the positions up to a context: against the exact "
-         "angle, "
-         "and against the f32 product that Hugging Face's code takes as the angle.\n\n" +
+         "angle, and against the f32 product that Hugging Face's code takes as the angle.\n\n" +
          table.Text();
 }
 

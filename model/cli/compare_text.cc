@@ -24,15 +24,11 @@ std::string CompareText(const CompareRequest& request, const Machine& machine, c
   text += SharesText(comparison, Phase::kDecode);
   text += fmt::format(
       "\nScore biases are counted as a pass over scores that stand in memory, one {} each; an attention "
-      "kernel "
-      "that adds the bias while scores are in registers moves none of these bytes. Expected: the measured "
-      "time "
-      "where a row has this very shape; otherwise (≈) at the limit × the measured ratio, never below the "
-      "limit; "
-      "without any row (≥) the limit.\n"
+      "kernel that adds the bias while scores are in registers moves none of these bytes. Expected: the "
+      "measured time where a row has this very shape; otherwise (≈) at the limit × the measured ratio, never "
+      "below the limit; without any row (≥) the limit.\n"
       "\n\"Beside it\": the layer's matrices and attention at the limit; for an encoding that is added at "
-      "the "
-      "input, the whole pass.\n\n## Inputs\n\n",
+      "the input, the whole pass.\n\n## Inputs\n\n",
       DtypeName(request.dtype));
   return text + InputsText(request, machine, comparison);
 }
