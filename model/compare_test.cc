@@ -51,7 +51,9 @@ TEST(CompareTest, JsonHasGlanceLawsFormsAndCurve) {
     EXPECT_FALSE(line["cached_key"].get<std::string>().empty());
     const bool bias = line["placement"] == "score_bias";
     EXPECT_EQ(line["bias_bytes"].is_null(), !bias);
-    if (bias) EXPECT_EQ(line["bias_bytes"], 4.0 * 24 * 4096 * 4096) << "at the largest N";
+    if (bias) {
+      EXPECT_EQ(line["bias_bytes"], 4.0 * 24 * 4096 * 4096) << "at the largest N";
+    }
   }
   // rope_half: one hot and one cold row; too few for a law.
   ASSERT_EQ(json["laws"].size(), 5u);
