@@ -67,7 +67,11 @@ TEST(CompareTest, JsonHasGlanceLawsFormsAndCurve) {
   EXPECT_EQ(json["forms"][1]["ratio_to_base"], 2.0);
   ASSERT_EQ(json["curve"].size(), AllEncodings().size());
   for (const auto& line : json["curve"]) {
-    ASSERT_EQ(line["points"].size(), 11u);
+    ASSERT_FALSE(line["points"].empty());
+    EXPECT_LE(line["points"].size(), 11u);
+    if (line["encoding"] == "rope_half") {
+      EXPECT_EQ(line["points"].size(), 11u);
+    }
     for (const auto& point : line["points"]) {
       EXPECT_EQ(point["measured"], line["encoding"] == "rope_half" && point["n"] == 4096) << line["encoding"];
       EXPECT_FALSE(point["measured"].get<bool>() && point["extrapolated"].get<bool>());

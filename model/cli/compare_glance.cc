@@ -65,9 +65,17 @@ std::string Conclusion(const CompareRequest& request, const Comparison& comparis
   std::vector<std::string> parts;
   for (const Placement placement : {Placement::kInputAdd, Placement::kScoreBias, Placement::kQkRotation}) {
     double least = 2, most = -1, scores = 0;
+    bool measured =
+        false;  // an encoding without rows, of which the limit is known, says nothing beside others
+    const auto counts = [&](const EncodingShare& share) {
+      return share.phase == Phase::kPrefill && share.n == n && share.encoding->placement == placement &&
+             share.known() && !DoesNothing(share);
+    };
     for (const EncodingShare& share : comparison.shares) {
-      if (share.phase != Phase::kPrefill || share.n != n || share.encoding->placement != placement) continue;
-      if (!share.known() || DoesNothing(share)) continue;
+      measured = measured || (counts(share) && share.source != TimeSource::kLimit);
+    }
+    for (const EncodingShare& share : comparison.shares) {
+      if (!counts(share) || (measured && share.source == TimeSource::kLimit)) continue;
       least = std::min(least, share.Share());
       most = std::max(most, share.Share());
       scores = std::max(scores, share.score_bytes);
@@ -75,7 +83,8 @@ std::string Conclusion(const CompareRequest& request, const Comparison& comparis
     if (most < 0) continue;
     const std::string low = FormatPercent(least), high = FormatPercent(most);
     parts.push_back(fmt::format(
-        "{} takes {}{} of {}{}", PlacementText(placement), low == high ? "" : low + " to ", high,
+        "{} takes {}{}{} of {}{}", PlacementText(placement), measured ? "" : "at least ",
+        low == high ? "" : low + " to ", high,
         placement == Placement::kInputAdd ? "the whole pass" : "a layer",
         scores > 0 ? fmt::format(" and needs the scores in memory, {} a layer", FormatBytes(scores)) : ""));
   }
