@@ -30,8 +30,10 @@ endif()
 
 
 ropeline_test(model_test
-  SOURCES model/compare_test.cc model/crossover_test.cc model/kv_layout_test.cc model/machine_test.cc
-          model/predict_test.cc model/presets_test.cc model/units_test.cc model/weight_format_test.cc
+  SOURCES model/compare_test.cc model/crossover_test.cc model/encoding_share_test.cc model/kv_layout_test.cc
+          model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc model/predict_test.cc
+          model/presets_test.cc model/reshape_test.cc model/units_test.cc model/ways_to_pay_test.cc
+          model/weight_format_test.cc
   LIBRARIES ropeline_model fmt::fmt)
 
 ropeline_test(cli_test
@@ -39,3 +41,10 @@ ropeline_test(cli_test
   LIBRARIES ropeline_cli)
 target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
 add_dependencies(cli_test ropeline)
+
+find_program(ROPELINE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+if(ROPELINE_PYTHON)
+  add_test(NAME PlotCompare COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plot_compare_test.py
+    $<TARGET_FILE:ropeline> ${PROJECT_SOURCE_DIR}/results)
+  set_tests_properties(PlotCompare PROPERTIES SKIP_RETURN_CODE 77)
+endif()

@@ -22,9 +22,9 @@ struct BlockFormat {
   bool Fits(uint64_t elements) const { return elements % block_elements == 0; }
 };
 
-inline constexpr BlockFormat kF32{"f32", 1, 4};
-inline constexpr BlockFormat kF16{"f16", 1, 2};
-inline constexpr BlockFormat kBf16{"bf16", 1, 2};
+inline constexpr BlockFormat kBlockF32{"f32", 1, 4};
+inline constexpr BlockFormat kBlockF16{"f16", 1, 2};
+inline constexpr BlockFormat kBlockBf16{"bf16", 1, 2};
 inline constexpr BlockFormat kQ80{"q8_0", 32, 34};    // 32 int8 and an f16 scale
 inline constexpr BlockFormat kQ51{"q5_1", 32, 24};    // 32 × 5 bits, f16 scale and minimum
 inline constexpr BlockFormat kQ50{"q5_0", 32, 22};    // 32 × 5 bits and an f16 scale

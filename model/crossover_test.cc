@@ -10,7 +10,7 @@ namespace {
 const Where kWhere{"test", "MODEL"};
 
 TEST(CrossoverTest, TheArticlesModelByHand) {
-  const Crossovers found = FindCrossovers(Preset("article-3b", kWhere), kF16, 1687500000, 1);
+  const Crossovers found = FindCrossovers(Preset("article-3b", kWhere), kBlockF16, 1687500000, 1);
   // 1.6875e9 bytes of q4_0 weights over 114,688 bytes per token.
   EXPECT_NEAR(found.kv_equals_weights.value(), 1687500000.0 / 114688, 1e-6);
   // 2·3e9 = 28 · 4·24·128 · n
@@ -21,8 +21,8 @@ TEST(CrossoverTest, TheArticlesModelByHand) {
 
 TEST(CrossoverTest, FourCachesMeetTheWeightsAtAQuarterOfTheContext) {
   const Llm llm = Preset("article-3b", kWhere);
-  EXPECT_NEAR(FindCrossovers(llm, kF16, 1687500000, 4).kv_equals_weights.value() * 4,
-              FindCrossovers(llm, kF16, 1687500000, 1).kv_equals_weights.value(), 1e-6);
+  EXPECT_NEAR(FindCrossovers(llm, kBlockF16, 1687500000, 4).kv_equals_weights.value() * 4,
+              FindCrossovers(llm, kBlockF16, 1687500000, 1).kv_equals_weights.value(), 1e-6);
 }
 
 // At the crossover the sums themselves are equal, windows and LM head included.
@@ -32,7 +32,7 @@ TEST(CrossoverTest, BothSidesAreEqualThere) {
     llm.layers[i].self.kind = AttentionKind::kWindow;
     llm.layers[i].self.window = i < 6 ? 1024 : 20000;
   }
-  const Crossovers found = FindCrossovers(llm, kF16, 1000000000, 1);
+  const Crossovers found = FindCrossovers(llm, kBlockF16, 1000000000, 1);
   const double n = found.prefill_attention_equals_linear.value();
   double attention = 0;
   for (const Layer& layer : llm.layers) attention += layer.self.Pairs(n) * layer.self.FlopsPerPair();
@@ -52,18 +52,18 @@ TEST(CrossoverTest, BothSidesAreEqualThere) {
 
 TEST(CrossoverTest, WindowsOnEveryLayerMayNeverMeet) {
   const Llm mistral = Preset("mistral-7b", kWhere);
-  const Crossovers found = FindCrossovers(mistral, kF16, 4000000000, 1);
+  const Crossovers found = FindCrossovers(mistral, kBlockF16, 4000000000, 1);
   EXPECT_FALSE(found.kv_equals_weights.has_value());  // never above 4096 tokens' bytes
   EXPECT_FALSE(found.decode_attention_equals_linear.has_value());
   EXPECT_FALSE(found.prefill_attention_equals_linear.has_value());
   // 100 MB of weights are met within the window.
-  EXPECT_NEAR(FindCrossovers(mistral, kF16, 100000000, 1).kv_equals_weights.value(), 1e8 / 131072, 1e-6);
+  EXPECT_NEAR(FindCrossovers(mistral, kBlockF16, 100000000, 1).kv_equals_weights.value(), 1e8 / 131072, 1e-6);
 }
 
 TEST(CrossoverTest, NoAttentionNoCrossover) {
   Llm llm = Preset("article-3b", kWhere);
   for (Layer& layer : llm.layers) layer.self = {};
-  const Crossovers found = FindCrossovers(llm, kF16, 1, 1);
+  const Crossovers found = FindCrossovers(llm, kBlockF16, 1, 1);
   EXPECT_FALSE(found.kv_equals_weights || found.decode_attention_equals_linear ||
                found.prefill_attention_equals_linear);
 }

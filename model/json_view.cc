@@ -88,6 +88,13 @@ std::vector<JsonView> JsonView::Items() const {
   return items;
 }
 
+std::vector<std::string> JsonView::Keys() const {
+  if (!value_->is_object()) Fail("an object");
+  std::vector<std::string> keys;
+  for (const auto& item : value_->items()) keys.push_back(item.key());
+  return keys;
+}
+
 std::string JsonView::String() const {
   if (!value_->is_string()) Fail("a string");
   return value_->get<std::string>();

@@ -28,8 +28,9 @@ class JsonView {
 
   JsonView At(std::string_view key) const;  // must be there
   std::optional<JsonView> Find(
-      std::string_view key) const;      // nothing where absent or null: both mean unknown
-  std::vector<JsonView> Items() const;  // an array's
+      std::string_view key) const;        // nothing where absent or null: both mean unknown
+  std::vector<JsonView> Items() const;    // an array's
+  std::vector<std::string> Keys() const;  // an object's
 
   std::string String() const;
   bool Bool() const;

@@ -5,7 +5,7 @@
 namespace ropeline {
 namespace {
 
-constexpr const BlockFormat* kFormats[] = {&kF32, &kF16, &kBf16, &kQ80, &kQ40};
+constexpr const BlockFormat* kFormats[] = {&kBlockF32, &kBlockF16, &kBlockBf16, &kQ80, &kQ40};
 
 uint64_t BytesPerToken(const Attention& attention, const BlockFormat& format) {
   return attention.n_kv_heads * (format.RowBytes(attention.d_head_k) + format.RowBytes(attention.d_head_v));

@@ -47,7 +47,7 @@ TEST(KvLayoutTest, AHeadTakesWholeBlocks) {
       .kind = AttentionKind::kFull, .n_heads = 4, .n_kv_heads = 2, .d_head_k = 80, .d_head_v = 64};
   // 80 → 3 blocks of 32, 64 → 2; two heads.
   EXPECT_EQ(LayOutKv(llm, kQ80, 1).total.bytes_per_token, 2u * (3 * 34 + 2 * 34));
-  EXPECT_EQ(LayOutKv(llm, kF16, 1).total.bytes_per_token, 2u * (80 + 64) * 2);
+  EXPECT_EQ(LayOutKv(llm, kBlockF16, 1).total.bytes_per_token, 2u * (80 + 64) * 2);
 }
 
 TEST(KvLayoutTest, WindowsAreHonoured) {
@@ -71,7 +71,7 @@ TEST(KvLayoutTest, AllocationIsPadded) {
 }
 
 TEST(KvLayoutTest, CrossAttentionIsConstantAndTheEncoderKeepsNothing) {
-  const KvLayout layout = LayOutKv(Preset("t5-base", kWhere), kF16, 512);
+  const KvLayout layout = LayOutKv(Preset("t5-base", kWhere), kBlockF16, 512);
   EXPECT_EQ(layout.layers.size(), 12u);
   EXPECT_EQ(layout.total.bytes_per_token, 36864u);  // 2 · 12 · 768 · 2, decoder self attention only
   EXPECT_EQ(layout.total.bytes_at_context, 512u * 36864);
@@ -90,7 +90,7 @@ TEST(KvLayoutTest, TotalsAreSumsOverLayersOfDifferentKinds) {
                         .d_head_k = 64,
                         .d_head_v = 64,
                         .window = 10};
-  const KvLayout layout = LayOutKv(llm, kF16, 100);
+  const KvLayout layout = LayOutKv(llm, kBlockF16, 100);
   ASSERT_EQ(layout.layers.size(), 2u);
   EXPECT_EQ(layout.layers[1].layer, 1);
   EXPECT_EQ(layout.total.bytes_per_token, 512u + 256);

@@ -16,6 +16,7 @@ constexpr const char* kExpected = "a bench.json written by bench_all";
 
 struct Samples {
   std::vector<double> call_ns, bytes_per_second, flops_per_second, roof, working_set_bytes;
+  std::map<std::string, std::vector<double>> counters;
   size_t rows = 0;
 
   void Add(const JsonView& row) {
@@ -27,6 +28,9 @@ struct Samples {
     take("flops", &flops_per_second);
     take("roof", &roof);
     take("working_set", &working_set_bytes);
+    for (const std::string& key : row.Keys()) {
+      if (key == "bias_bytes" || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
+    }
     // A limit that no machine has would turn into infinities further on.
     const auto believe = [&](const char* key, Range range) {
       const auto value = row.FindNumber(key);
@@ -50,6 +54,14 @@ struct RowSamples {
 std::optional<double> MedianOf(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
   return Median(values);
+}
+
+std::map<std::string, double> MediansOf(const std::map<std::string, std::vector<double>>& counters) {
+  std::map<std::string, double> medians;
+  for (const auto& [key, values] : counters) {
+    if (const auto median = MedianOf(values)) medians[key] = *median;
+  }
+  return medians;
 }
 
 std::vector<RowSamples> ReadRows(const JsonView& benchmarks) {
@@ -149,6 +161,7 @@ Machine ReadMachine(const std::string& path) {
                             .flops_per_second = MedianOf(samples.flops_per_second),
                             .roof = MedianOf(samples.roof),
                             .working_set_bytes = MedianOf(samples.working_set_bytes),
+                            .counters = MediansOf(samples.counters),
                             .samples = samples.rows,
                             .tainted = tainted});
   }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct MeasuredRow {
   std::optional<double> flops_per_second;
   std::optional<double> roof;
   std::optional<double> working_set_bytes;
+  // What a row of another way to pay for an encoding tells beside its time: bias_bytes, angle_error_32k …
+  std::map<std::string, double> counters;
   size_t samples = 0;
   bool tainted = false;  // every sample was
 };

@@ -7,29 +7,43 @@ namespace ropeline {
 
 Position PositionFor(const Encoding& encoding, const Attention& attention) {
   Position position{.encoding = encoding.name};
-  if (encoding.placement == Placement::kQkRotation) position.d_rot = attention.d_head_k;
+  if (encoding.placement == Placement::kQkRotation) {
+    position.d_rot = attention.position.d_rot != 0 ? attention.position.d_rot : attention.d_head_k;
+  }
   return position;
 }
 
 PositionWork WorkOf(const Llm& llm, const Position& position, const Attention* attention, Phase phase,
-                    uint64_t n, uint64_t sequences) {
-  PositionWork work;
-  work.encoding = FindEncoding(position.encoding);
+                    uint64_t n, uint64_t sequences, Dtype dtype) {
+  const Encoding* encoding = FindEncoding(position.encoding);
   const Where where{llm.name, "position encoding"};
-  if (work.encoding == nullptr) {
+  if (encoding == nullptr) {
     std::string list;
     for (const Encoding* known : AllEncodings())
       list += (list.empty() ? "" : ", ") + std::string(known->name);
     throw BadInput(where, Quoted(position.encoding) + " is not known", "one of " + list);
   }
+  const char* reason = nullptr;
+  auto work = TryWorkOf(llm, *encoding, position, attention, phase, n, sequences, dtype, &reason);
+  if (!work) throw BadInput(where, std::string(encoding->name) + ": " + reason, "a shape that it can take");
+  return *std::move(work);
+}
+
+std::optional<PositionWork> TryWorkOf(const Llm& llm, const Encoding& encoding, const Position& position,
+                                      const Attention* attention, Phase phase, uint64_t n, uint64_t sequences,
+                                      Dtype dtype, const char** reason) {
+  PositionWork work;
+  work.encoding = &encoding;
   const bool decode = phase == Phase::kDecode;
   const double tokens_seen = attention != nullptr ? attention->Keys(static_cast<double>(n)) : 0;
   Shape& shape = work.shape;
+  shape.dtype = dtype;
   double share = 1;  // of a full score matrix that a window leaves
-  switch (work.encoding->placement) {
+  switch (encoding.placement) {
     case Placement::kInputAdd:
       shape.n = decode ? sequences : n;
       shape.d_model = llm.d_model;
+      shape.first_position = decode && n > 0 ? n - 1 : 0;
       break;
     case Placement::kScoreBias:
       shape.n = decode ? 1 : n;
@@ -47,13 +61,14 @@ PositionWork WorkOf(const Llm& llm, const Position& position, const Attention* a
       shape.n = decode ? sequences : n;
       shape.n_heads = attention->n_heads;
       shape.n_kv_heads = attention->n_kv_heads;
-      shape.d_head = position.d_rot;
+      shape.d_head = attention->d_head_k;
+      shape.d_rot = position.d_rot;
+      shape.first_position = decode && n > 0 ? n - 1 : 0;
       break;
   }
-  if (const char* reason = work.encoding->reject(shape)) {
-    throw BadInput(where, std::string(work.encoding->name) + ": " + reason, "a shape that it can take");
-  }
-  work.cost = work.encoding->cost(shape) * share;
+  *reason = encoding.reject(shape);
+  if (*reason != nullptr) return std::nullopt;
+  work.cost = encoding.cost(shape) * share;
   work.working_set_bytes = work.cost.bytes_read;
   return work;
 }

@@ -8,9 +8,12 @@ namespace {
 
 // plain_bits of q4_k_m is what the mix comes to over whole llama-like models of 3e9 parameters and more.
 constexpr WeightMix kMixes[] = {
-    {"f32", 32, &kF32, &kF32, &kF32, &kF32},      {"f16", 16, &kF16, &kF16, &kF16, &kF16},
-    {"bf16", 16, &kBf16, &kBf16, &kBf16, &kBf16}, {"q8_0", 8.5, &kQ80, &kQ80, &kQ80, &kQ80},
-    {"q4_0", 4.5, &kQ40, &kQ6K, &kQ40, &kQ40},    {"q4_k_m", 4.85, &kQ4K, &kQ6K, &kQ5K, &kQ6K},
+    {"f32", 32, &kBlockF32, &kBlockF32, &kBlockF32, &kBlockF32},
+    {"f16", 16, &kBlockF16, &kBlockF16, &kBlockF16, &kBlockF16},
+    {"bf16", 16, &kBlockBf16, &kBlockBf16, &kBlockBf16, &kBlockBf16},
+    {"q8_0", 8.5, &kQ80, &kQ80, &kQ80, &kQ80},
+    {"q4_0", 4.5, &kQ40, &kQ6K, &kQ40, &kQ40},
+    {"q4_k_m", 4.85, &kQ4K, &kQ6K, &kQ5K, &kQ6K},
 };
 
 bool MoreBits(uint64_t i, uint64_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
@@ -20,15 +23,15 @@ const BlockFormat* Fallback(const BlockFormat* format, uint64_t cols) {
   if (format == &kQ4K) format = &kQ50;
   if (format == &kQ5K) format = &kQ51;
   if (format == &kQ6K) format = &kQ80;
-  return format->Fits(cols) ? format : &kF16;
+  return format->Fits(cols) ? format : &kBlockF16;
 }
 
 const BlockFormat* FormatOf(const Llm& llm, const WeightMix& mix, const Matrix& matrix) {
   switch (matrix.role) {
     case MatrixRole::kPositionTable:
-      return &kF32;
+      return &kBlockF32;
     case MatrixRole::kRelativeBias:
-      return mix.base->block_elements == 1 ? mix.base : &kF16;
+      return mix.base->block_elements == 1 ? mix.base : &kBlockF16;
     case MatrixRole::kTokenEmbedding:
       return llm.tied_embeddings ? mix.output : mix.base;
     case MatrixRole::kOutput:
@@ -85,7 +88,7 @@ WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
     if (use.prefill_each || use.prefill_last) layout.prefill_bytes += bytes;
   }
   for (const Vector& vector : llm.vectors) {
-    const uint64_t bytes = kF32.RowBytes(vector.elements);
+    const uint64_t bytes = kBlockF32.RowBytes(vector.elements);
     const bool encoder =
         vector.layer >= 0 && llm.layers[static_cast<size_t>(vector.layer)].stack == Stack::kEncoder;
     layout.vector_bytes += bytes;

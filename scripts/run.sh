@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything in one command on a fresh machine: install, build, measure, predict, compare.
+# Everything in one command on a fresh machine: install, build, measure, predict, compare, draw.
 # usage: scripts/run.sh [--full] [--out FOLDER]
 #   --full   all rows and repetitions: 8 minutes of measuring instead of 90 s
 #   --out    folder for bench.json instead of results/<cpu>-<cores>c
@@ -28,3 +28,6 @@ echo
 ./build/ropeline predict llama-3.2-3b --context 32k --weights q4_k_m --kv f16 "${machine[@]}"
 echo
 ./build/ropeline compare "${machine[@]}"
+echo
+# Beside bench.json: compare.png and compare.svg.
+./build/ropeline compare --json "${machine[@]}" | /usr/bin/python3 scripts/plot_compare.py

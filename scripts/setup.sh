@@ -18,7 +18,7 @@ packages=(
   ca-certificates git cmake ninja-build pkg-config ccache
   g++ clang-14 clang-16 clang-19 clang-format-14
   libhwy-dev libbenchmark-dev libhwloc-dev libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
-  python3 python3-numpy python3-scipy
+  python3 python3-numpy python3-scipy python3-matplotlib
 )
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

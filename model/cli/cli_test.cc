@@ -106,9 +106,68 @@ TEST_F(CliTest, ComparesTheEncodings) {
   const Outcome doubtful = Run("compare --machine '" + File("fast.json", results.dump()) + "'");
   EXPECT_NE(doubtful.out.find("1 of 6 rows are faster than their limit"), std::string::npos);
   EXPECT_NE(doubtful.out.find("(tainted)"), std::string::npos);
-  const Outcome json = Run("compare --json --n 512 --context 1k --model gpt2 --machine '" + machine_ + "'");
-  ASSERT_EQ(json.exit_code, 0) << json.err;
-  EXPECT_EQ(nlohmann::json::parse(json.out)["rows"].size(), 3u);
+}
+
+TEST_F(CliTest, ComparesAtAnyN) {
+  const std::string machine = " --machine '" + machine_ + "'";
+  for (const char* flag : {"--n", "--context"}) {
+    const Outcome json = Run("compare --json --model gpt2 " + std::string(flag) + " 32k,7,512,7" + machine);
+    ASSERT_EQ(json.exit_code, 0) << json.err;
+    EXPECT_EQ(nlohmann::json::parse(json.out)["inputs"]["contexts"], nlohmann::json({7, 512, 32768}));
+  }
+  const Outcome text = Run("compare --n 512,4096,32768" + machine);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  // Measured at this shape; worked out; only the limit is known. 24·32768²·4 bytes.
+  for (const char* part :
+       {" 14.0 ms |", "≈", "≥", "96.0 GiB", "too few rows", "position-free", "time 32k", "share 512"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << "\n" << text.out;
+  }
+  EXPECT_EQ(text.out.find("Ways to pay"), std::string::npos) << "this run has none";
+}
+
+TEST_F(CliTest, ComparesAChosenShapeDtypeAndEncodings) {
+  const std::string machine = " --machine '" + machine_ + "'";
+  const Outcome shape =
+      Run("compare --json --n 512 --heads 12/4 --d 64 --encodings alibi,qk_rotation" + machine);
+  ASSERT_EQ(shape.exit_code, 0) << shape.err;
+  const nlohmann::json json = nlohmann::json::parse(shape.out);
+  EXPECT_EQ(json["inputs"]["shape"]["n_heads"], 12);
+  EXPECT_EQ(json["inputs"]["shape"]["n_kv_heads"], 4);
+  EXPECT_EQ(json["inputs"]["shape"]["d_model"], 768);
+  EXPECT_EQ(json["inputs"]["encodings"].front(), "alibi");
+  for (const auto& line : json["glance"]) EXPECT_NE(line["placement"], "input_add");
+  EXPECT_EQ(json["rows"].size(), 0u);
+  // 12 + 4 heads of 64 turned at 512 tokens, read and written, and a table of f32 angles.
+  for (const auto& share : json["shares"]) {
+    if (share["encoding"] == "rope_half" && share["phase"] == "prefill") {
+      EXPECT_EQ(share["bytes"], 2.0 * 4 * 512 * 16 * 64 + 4.0 * 512 * 64);
+    }
+  }
+  const Outcome half = Run("compare --dtype f16 --encodings alibi --n 1k" + machine);
+  ASSERT_EQ(half.exit_code, 0) << half.err;
+  EXPECT_NE(half.out.find("48.0 MiB"), std::string::npos) << "24·1024²·2 bytes\n" << half.out;
+  EXPECT_NE(half.out.find("≥"), std::string::npos) << "no f16 row was measured";
+  const Outcome odd = Run("compare --d 127 --n 1k" + machine);
+  ASSERT_EQ(odd.exit_code, 0) << odd.err;
+  EXPECT_NE(odd.out.find("rope_half is left out: "), std::string::npos) << odd.out;
+  const Outcome none = Run("compare --d 127 --n 1k --encodings qk_rotation" + machine);
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+}
+
+TEST_F(CliTest, ComparesOtherWaysToPay) {
+  nlohmann::json results = FakeResults();
+  const std::string rope = "qk_rotation/rope_half/f32/BEST/n:4096/h:32/d:128/";
+  results["benchmarks"].push_back(FakeRow(rope + "angles:recurrence/cache:cold/threads:2",
+                                          {{"call_ns", 28e6}, {"angle_error_32k", 0.00125}}));
+  results["benchmarks"].push_back(
+      FakeRow("score_bias/alibi/f32/BEST/n:512/h:32/causal:1/form:materialised/bias:f16/cache:cold/threads:2",
+              {{"call_ns", 6e6}, {"bias_bytes", 32 * 512 * 512 * 2}}));
+  const Outcome outcome = Run("compare --machine '" + File("ways.json", results.dump()) + "'");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"## Ways to pay", "recurrence", "2.00", "0.0013", "exact 32k",
+                           "materialised, bias f16", "1.50", "16.0 MiB"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
 }
 
 TEST_F(CliTest, HelpAndVersionAreNoErrors) {
@@ -136,8 +195,18 @@ TEST_F(CliTest, CommandLinesThatAreRefused) {
   ExpectRefused(predict + kFigures + " --kv q9", "--kv: \"q9\"");
   ExpectRefused(predict + kFigures + " --batch 0", "--batch: \"0\"");
   ExpectRefused(predict + kFigures + " --memory 16", "--memory: \"16\" has no unit");
-  ExpectRefused("compare --context 0 --machine '" + machine_ + "'", "--context: \"0\"");
-  ExpectRefused("compare --n 7 --machine '" + machine_ + "'", "--n: 7 was not measured");
+  ExpectRefused("compare --context 0 --machine '" + machine_ + "'", "--n: \"0\"");
+  const std::string machine = " --machine '" + machine_ + "'";
+  ExpectRefused("compare --n 7x" + machine, "--n: \"7x\"");
+  ExpectRefused("compare --n 1k --context 2k" + machine, "--n");
+  ExpectRefused("compare --dtype f8" + machine,
+                "--dtype: \"f8\" is not known, expected one of f32, f16, bf16");
+  ExpectRefused("compare --encodings rope" + machine, "--encodings: \"rope\" is not known, expected names");
+  ExpectRefused("compare --encodings alibi," + machine, "--encodings: \"\" is not known");
+  ExpectRefused("compare --heads 24/7" + machine, "--heads: \"24/7\" does not divide evenly");
+  ExpectRefused("compare --heads 24/" + machine, "--heads: \"\"");
+  ExpectRefused("compare --d 0" + machine, "--d: \"0\"");
+  ExpectRefused("compare --d 64 --model article-3b" + machine, "--d: article-3b has no matrices");
   ExpectRefused("compare --model none --machine '" + machine_ + "'", "--model: \"none\"");
 }
 
