@@ -171,7 +171,7 @@ void AddCopyRows(const Plan& plan, const std::string& target, std::vector<Row>* 
   }
   for (const Dtype cache : {Dtype::kF16, Dtype::kBf16}) {
     for (const Size& size :
-         {Size{16, 8, 128, Cache::kHot}, Size{64, 8, 128, Cache::kHot}, Size{4096, 8, 128, Cache::kCold}}) {
+         {Size{16, 8, 128, Cache::kHot}, Size{64, 8, 128, Cache::kHot}, Size{16384, 8, 128, Cache::kCold}}) {
       for (const Form form : {Form::kWriteOnly, Form::kCacheWrite, Form::kRotateThenWrite}) {
         AddCopyRow(plan, target, form, size, Dtype::kF32, cache, rows);
       }
@@ -182,7 +182,7 @@ void AddCopyRows(const Plan& plan, const std::string& target, std::vector<Row>* 
 // ------------------------------------------------------------------------------ Q on its way to the scores
 
 void AddAttentionRows(const Plan& plan, const std::string& target, std::vector<Row>* rows) {
-  constexpr size_t kN = 1024, kHeads = 6, kKvHeads = 2, kD = 128;
+  constexpr size_t kN = 1536, kHeads = 6, kKvHeads = 2, kD = 128;
   for (const bool inside : {false, true}) {
     Row row = RotationRow({kN, kHeads, kD, Cache::kHot}, Dtype::kF32, target, "form",
                           inside ? "q_in_attention" : "q_before_attention");

@@ -152,7 +152,7 @@ void TileBody(benchmark::State& state, const Row& row, const Topology& topology,
 }
 
 void AddTileRows(const Plan& plan, const std::string& target, std::vector<Row>* rows) {
-  constexpr size_t kN = 1024, kHeads = 6, kKvHeads = 2, kD = 128;
+  constexpr size_t kN = 1536, kHeads = 6, kKvHeads = 2, kD = 128;
   for (const Tile& tile : {Tile{"none", TileBias::kNone},
                            {"alibi", TileBias::kSlope},
                            {"t5_bias", TileBias::kRow},

@@ -3,6 +3,7 @@
 #define HWY_TARGET_INCLUDE "kernels/score_tile.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <type_traits>
@@ -20,6 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr size_t kRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 12 : 6;
 constexpr size_t kMostDimensions = 512;
 constexpr size_t kRowStride = kMostDimensions + 16;  // rows of a tile start in different cache sets
+constexpr size_t kAhead = 16;                        // dimensions of keys asked for before they are needed
 constexpr float kLowest = -3.0e38f;
 
 // The sums of one tile start as its bias, which costs no more than setting them to zero does where it comes
@@ -87,6 +89,9 @@ HWY_INLINE void Tile(D d, const float* HWY_RESTRICT q_rows, size_t d_head, const
     high[r] = bias.At(d, q + r, k + lanes);
   });
   for (size_t i = 0; i < d_head; ++i) {
+    // Blocks follow each other, so that what comes after the last row is the next block's first.
+    hwy::Prefetch(keys + (i + kAhead) * kTileKeys);
+    hwy::Prefetch(keys + (i + kAhead) * kTileKeys + lanes);
     const V key_low = hn::LoadU(d, keys + i * kTileKeys);
     const V key_high = hn::LoadU(d, keys + i * kTileKeys + lanes);
     ForRows<kCount>([&](auto r) HWY_ATTR {

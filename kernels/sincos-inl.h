@@ -41,6 +41,9 @@ HWY_INLINE void SinCosReduced(D d, V r, VI quarter, V& cosine, V& sine) {
   cosine = hn::Xor(hn::IfThenElse(odd, s, c), hn::BitCast(d, cosine_sign));
 }
 
+inline constexpr double kTwoByPi = 0.63661977236758134308;
+inline constexpr double kHalfPi = 1.5707963267948966192;
+
 #if HWY_HAVE_FLOAT64
 
 // Of Lanes(d) bands. The product and its rest by π/2 are in double; kF32Angle rounds position · inv_freq to
@@ -49,35 +52,35 @@ template <bool kF32Angle, class D, class V = hn::Vec<D>>
 HWY_INLINE void SinCosOfBands(D d, double position, const double* inv_freq, V& cosine, V& sine) {
   const hn::RebindToSigned<D> di;
   // Two halves of doubles make one vector of floats; a single lane has no half.
-  constexpr size_t kMaxLanes = hn::MaxLanes(D());
-  if constexpr (kMaxLanes == 1) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
     double angle = position * inv_freq[0];
     if (kF32Angle)
       angle = static_cast<double>(static_cast<float>(position) * static_cast<float>(inv_freq[0]));
-    const double quarters = std::nearbyint(angle * 0.63661977236758134308);
-    const double rest = angle - quarters * 1.5707963267948966192;
+    const double quarters = std::nearbyint(angle * kTwoByPi);
+    const double rest = angle - quarters * kHalfPi;
     SinCosReduced(d, hn::Set(d, static_cast<float>(rest)),
                   hn::Set(di, static_cast<int32_t>(static_cast<int64_t>(quarters) & 3)), cosine, sine);
   } else {
+#if HWY_TARGET != HWY_SCALAR
     const hn::Half<D> dh;
     const hn::RebindToSigned<decltype(dh)> dhi;
     const hn::Rebind<double, decltype(dh)> dd;
-    const size_t half = hn::Lanes(dd);
     const auto reduce = [&](const double* from, auto& rest, auto& quarter) HWY_ATTR {
       auto angle = hn::Mul(hn::Set(dd, position), hn::LoadU(dd, from));
       if constexpr (kF32Angle) {
         const auto narrow = hn::DemoteTo(dh, hn::LoadU(dd, from));
         angle = hn::PromoteTo(dd, hn::Mul(hn::Set(dh, static_cast<float>(position)), narrow));
       }
-      const auto quarters = hn::Round(hn::Mul(angle, hn::Set(dd, 0.63661977236758134308)));
-      rest = hn::DemoteTo(dh, hn::NegMulAdd(quarters, hn::Set(dd, 1.5707963267948966192), angle));
+      const auto quarters = hn::Round(hn::Mul(angle, hn::Set(dd, kTwoByPi)));
+      rest = hn::DemoteTo(dh, hn::NegMulAdd(quarters, hn::Set(dd, kHalfPi), angle));
       quarter = hn::DemoteTo(dhi, quarters);
     };
     hn::Vec<decltype(dh)> low, high;
     hn::Vec<decltype(dhi)> low_quarter, high_quarter;
     reduce(inv_freq, low, low_quarter);
-    reduce(inv_freq + half, high, high_quarter);
+    reduce(inv_freq + hn::Lanes(dd), high, high_quarter);
     SinCosReduced(d, hn::Combine(d, high, low), hn::Combine(di, high_quarter, low_quarter), cosine, sine);
+#endif
   }
 }
 
