@@ -30,10 +30,10 @@ Plan MakePlan(const Topology& topology, const Options& options) {
   plan.threads = options.threads;
   plan.targets = options.targets;
   plan.quick = options.quick;
-  // At least four times the largest cache that is believable, at least 512 MiB, at most a quarter of the
-  // memory.
+  // At least four times the largest cache that is believable, at least 512 MiB (quick: 256), at most a
+  // quarter of the memory.
   const uint64_t cache = topology.LargestBelievedCache().value_or(32 * kMiB);
-  uint64_t largest = std::max<uint64_t>(512 * kMiB, 4 * cache);
+  uint64_t largest = std::max<uint64_t>((plan.quick ? 256 : 512) * kMiB, 4 * cache);
   uint64_t memory = topology.memory_bytes;
   if (topology.cgroup.memory_bytes) memory = std::min(memory, *topology.cgroup.memory_bytes);
   if (memory != 0) largest = std::min(largest, memory / 4);

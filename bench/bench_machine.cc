@@ -203,6 +203,8 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
   for (int threads : plan.threads) rows->push_back(BarrierRow(plan, threads));
   for (int threads : plan.threads) {
     for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd, Traffic::kSum}) {
+      // The limit of rows of one thread alone (bench_input_forms.cc).
+      if (traffic == Traffic::kSum && threads > 1) continue;
       // Reads for one thread show the knees: a finer grid.
       const bool fine =
           (!plan.quick && traffic != Traffic::kSum) || (traffic == Traffic::kRead && threads == 1);

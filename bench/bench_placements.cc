@@ -67,7 +67,6 @@ std::vector<Sample> ArticleSamples(Placement placement, bool quick) {
       for (size_t n : {64, 256}) hot(TokensOf(n, 4096));
       for (size_t d : {768, 2048}) hot(TokensOf(16, d));
       for (size_t d : {768, 2048}) cold(TokensOf(4096, d));
-      cold(TokensOf(16384, 4096));
       break;
     case Placement::kScoreBias:
       for (size_t n : {128, 256, 512}) hot(ScoresOf(n, 8, true));
@@ -79,7 +78,6 @@ std::vector<Sample> ArticleSamples(Placement placement, bool quick) {
       for (size_t n : {64, 128, 512}) hot(ScoresOf(n, 8, false));
       hot(ScoresOf(512, 12, true));
       cold(ScoresOf(2048, 32, false));
-      cold(ScoresOf(4096, 32, true));
       break;
     case Placement::kQkRotation:
       for (size_t n : {1, 2, 4, 8, 16}) hot(HeadsOf(n, 32, 128));
@@ -186,9 +184,16 @@ std::vector<Sample> RotationVariants(bool quick) {
   return samples;
 }
 
-// Which shapes of which dtypes an encoding is timed in.
-std::vector<Sample> Samples(const Encoding& encoding, Dtype dtype, const Plan& plan) {
+// Which shapes of which dtypes an encoding is timed in. What several threads do, the article's encodings
+// show.
+std::vector<Sample> Samples(const Encoding& encoding, Dtype dtype, int threads, const Plan& plan) {
   std::vector<Sample> samples;
+  if (threads > 1 && (!OfTheArticle(encoding) || dtype != Dtype::kF32)) {
+    if (plan.quick) return {};
+    samples = FewSamples(encoding.placement);
+    for (Sample& sample : samples) sample.shape.dtype = dtype;
+    return OfTheArticle(encoding) || dtype == Dtype::kF32 ? samples : std::vector<Sample>();
+  }
   if (!OfTheArticle(encoding)) {
     if (dtype == Dtype::kF32) samples = FewSamples(encoding.placement);
   } else if (dtype == Dtype::kF32) {
@@ -196,7 +201,7 @@ std::vector<Sample> Samples(const Encoding& encoding, Dtype dtype, const Plan& p
   } else {
     samples = HalfSamples(encoding.placement, plan.quick);
   }
-  if (std::string(encoding.name) == "rope_half" && dtype == Dtype::kF32) {
+  if (std::string(encoding.name) == "rope_half" && dtype == Dtype::kF32 && threads == 1) {
     for (const Sample& sample : RotationVariants(plan.quick)) samples.push_back(sample);
   }
   for (Sample& sample : samples) sample.shape.dtype = dtype;
@@ -335,7 +340,7 @@ void AddPlacementRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     for (const Encoding* encoding : AllEncodings()) {
       for (const std::string& target : plan.targets) {
         for (int threads : plan.threads) {
-          for (const Sample& sample : Samples(*encoding, dtype, plan)) {
+          for (const Sample& sample : Samples(*encoding, dtype, threads, plan)) {
             AddRow(plan, *encoding, target, sample, threads, rows, skipped);
           }
         }

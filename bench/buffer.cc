@@ -37,15 +37,16 @@ size_t Arena::Room(size_t elements, Dtype dtype) {
 void Arena::Reset(size_t bytes, Dtype dtype) {
   used_ = 0;
   pieces_ = 0;
-  const bool grows = bytes > mapping_.Bytes();
-  if (!grows && dtype == dtype_ && !spoilt_) return;
-  spoilt_ = false;
-  dtype_ = dtype;
-  if (grows) {
+  if (bytes > mapping_.Bytes()) {
     mapping_ = Mapping();  // give the old one back first
     mapping_ = Mapping(bytes, pages_);
+    filled_ = 0;
   }
-  Fill(dtype, mapping_.Data(), mapping_.Bytes() / DtypeBytes(dtype));
+  if (dtype != dtype_) filled_ = 0;
+  dtype_ = dtype;
+  if (bytes <= filled_) return;
+  Fill(dtype, static_cast<char*>(mapping_.Data()) + filled_, (bytes - filled_) / DtypeBytes(dtype));
+  filled_ = bytes;
 }
 
 void* Arena::Elements(size_t elements, bool keep) {

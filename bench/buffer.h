@@ -17,13 +17,13 @@ class Arena {
   explicit Arena(Pages pages) : pages_(pages) {}
   // Makes room for `bytes` in all (grows only); forgets the pieces taken before. The caller must run on the
   // thread that will use the memory: new pages are touched here. Elements are of `dtype`; where an earlier
-  // row left another one's, all memory is filled anew, because one dtype's numbers are another's NaNs.
+  // row left another one's, they are filled anew, because one dtype's numbers are another's NaNs.
   void Reset(size_t bytes, Dtype dtype = Dtype::kF32);
   // `elements` of them, each set to 0.5 unless `keep` (then whatever an earlier row of that dtype left).
   void* Elements(size_t elements, bool keep = false);
   float* Floats(size_t elements, bool keep = false);  // of an arena of f32
-  // For a row that leaves elements of several dtypes: the next Reset fills all memory anew.
-  void Spoil() { spoilt_ = true; }
+  // For a row that leaves elements of several dtypes: the next Reset fills them anew.
+  void Spoil() { filled_ = 0; }
   // Room that so many elements take, for the sum given to Reset.
   static size_t Room(size_t elements, Dtype dtype = Dtype::kF32);
 
@@ -31,7 +31,7 @@ class Arena {
   Pages pages_;
   Mapping mapping_;
   Dtype dtype_ = Dtype::kF32;
-  bool spoilt_ = false;
+  size_t filled_ = 0;  // bytes from the start on that hold elements of dtype_
   size_t used_ = 0;
   size_t pieces_ = 0;
 };

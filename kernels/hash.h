@@ -15,17 +15,19 @@ inline uint64_t Hash64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// In [−1, 1), a multiple of 2^-23, so that it is exact in f32.
-inline float HashToFloat(size_t a, size_t b) {
-  const uint64_t bits = Hash64(Hash64(a) + b) >> 40;
+// In [−1, 1), a multiple of 2^-23, so that it is exact in f32. `row` is Hash64(a).
+inline float HashToFloatInRow(uint64_t row, size_t b) {
+  const uint64_t bits = Hash64(row + b) >> 40;
   return static_cast<float>(static_cast<double>(bits) * 0x1p-23 - 1.0);
 }
+inline float HashToFloat(size_t a, size_t b) { return HashToFloatInRow(Hash64(a), b); }
 
 // A stand-in for an entry of a trained table: in [−1, 1], a multiple of 2^-7, so that every dtype holds it
 // exactly.
-inline float TrainedEntry(size_t a, size_t b) {
-  return static_cast<float>(static_cast<int>(HashToFloat(a, b) * 128)) / 128;
+inline float TrainedEntryInRow(uint64_t row, size_t b) {
+  return static_cast<float>(static_cast<int>(HashToFloatInRow(row, b) * 128)) / 128;
 }
+inline float TrainedEntry(size_t a, size_t b) { return TrainedEntryInRow(Hash64(a), b); }
 
 }  // namespace ropeline
 

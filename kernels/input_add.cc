@@ -162,7 +162,8 @@ std::unique_ptr<EncodingTables> FillRows(const Shape& shape, size_t block, const
 
 std::unique_ptr<EncodingTables> SetupLearned(const Shape& shape) {
   return FillRows(shape, 1, [&](size_t t, size_t, float* row) {
-    for (size_t j = 0; j < shape.d_model; ++j) row[j] = TrainedEntry(shape.first_position + t, j);
+    const uint64_t hash = Hash64(shape.first_position + t);
+    for (size_t j = 0; j < shape.d_model; ++j) row[j] = TrainedEntryInRow(hash, j);
   });
 }
 

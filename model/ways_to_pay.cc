@@ -153,8 +153,8 @@ std::vector<std::string> CounterKeys(const std::vector<WayToPay>& ways, const st
     return std::pair(key.substr(0, at), scale * std::stod(key.substr(at, digits - at)));
   };
   std::vector<std::string> sorted(keys.begin(), keys.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const auto& a, const auto& b) { return std::pair(order(a), a) < std::pair(order(b), b); });
   return sorted;
 }
 
