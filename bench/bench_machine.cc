@@ -206,8 +206,8 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
       // The limit of rows of one thread alone (bench_input_forms.cc).
       if (traffic == Traffic::kSum && threads > 1) continue;
       // Reads for one thread show the knees: a finer grid.
-      const bool fine =
-          (!plan.quick && traffic != Traffic::kSum) || (traffic == Traffic::kRead && threads == 1);
+      const bool often = traffic == Traffic::kRead || traffic == Traffic::kUpdate;
+      const bool fine = (!plan.quick && often) || (traffic == Traffic::kRead && threads == 1);
       for (size_t working_set : WorkingSets(plan.largest_stream_bytes, fine ? 2 : 1)) {
         rows->push_back(StreamRow(plan, traffic, working_set, threads, Pages::kHuge));
       }

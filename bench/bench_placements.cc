@@ -66,7 +66,7 @@ std::vector<Sample> ArticleSamples(Placement placement, bool quick) {
       if (quick) break;
       for (size_t n : {64, 256}) hot(TokensOf(n, 4096));
       for (size_t d : {768, 2048}) hot(TokensOf(16, d));
-      for (size_t d : {768, 2048}) cold(TokensOf(4096, d));
+      cold(TokensOf(4096, 2048));
       break;
     case Placement::kScoreBias:
       for (size_t n : {128, 256, 512}) hot(ScoresOf(n, 8, true));
