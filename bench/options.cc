@@ -183,7 +183,7 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
     throw BadUsage(fmt::format("bench_all: {}, expected flags as in bench_all --help", error.what()));
   }
   options.rounds = options.quick ? 5 : 9;
-  options.min_seconds = options.quick ? 0.01 : 0.02;
+  options.min_seconds = options.quick ? 0.01 : 0.012;
   TakeBenchmarkFlags(app.remaining(), &options);
   for (const std::string& family : families) {
     if (std::find(Families().begin(), Families().end(), family) == Families().end()) {
