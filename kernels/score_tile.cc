@@ -42,12 +42,25 @@ class BiasOf {
     if constexpr (kBias == TileBias::kTensor) row_ = tiles.tensor + head * tiles.n * tiles.n;
   }
 
-  // Keys k … k + Lanes(d) of query q. Keys past the last token hold anything: they are masked.
-  HWY_INLINE V At(D d, size_t q, size_t k) const {
+  // Of query q and two vectors of keys from k on. Keys past the last token hold anything: they are masked.
+  // The slope's: one broadcast and two additions for two vectors, where slope · distance takes six.
+  HWY_INLINE void AtTwo(D d, size_t q, size_t k, V& low, V& high) const {
     if constexpr (kBias == TileBias::kSlope) {
+      const V slope = hn::Set(d, slope_);
+      const V of_lane = hn::Mul(slope, hn::Iota(d, 0.0f));
+      const V step = hn::Mul(slope, hn::Set(d, static_cast<float>(hn::Lanes(d))));
       const float distance = static_cast<float>(k) - static_cast<float>(q);
-      return hn::Mul(hn::Set(d, slope_), hn::Iota(d, distance));
-    } else if constexpr (kBias == TileBias::kRow) {
+      low = hn::Add(of_lane, hn::Set(d, slope_ * distance));
+      high = hn::Add(low, step);
+    } else {
+      low = At(d, q, k);
+      high = At(d, q, k + hn::Lanes(d));
+    }
+  }
+
+ private:
+  HWY_INLINE V At(D d, size_t q, size_t k) const {
+    if constexpr (kBias == TileBias::kRow) {
       return hn::LoadU(d, row_ + k - q);
     } else if constexpr (kBias == TileBias::kGather) {
       const hn::RebindToSigned<D> di;
@@ -59,7 +72,6 @@ class BiasOf {
     }
   }
 
- private:
   const ScoreTiles& tiles_;
   float slope_ = 0;
   const float* row_ = nullptr;
@@ -84,10 +96,7 @@ HWY_INLINE void Tile(D d, const float* HWY_RESTRICT q_rows, size_t d_head, const
   using V = hn::Vec<D>;
   const size_t lanes = hn::Lanes(d);
   V low[kCount], high[kCount];
-  ForRows<kCount>([&](auto r) HWY_ATTR {
-    low[r] = bias.At(d, q + r, k);
-    high[r] = bias.At(d, q + r, k + lanes);
-  });
+  ForRows<kCount>([&](auto r) HWY_ATTR { bias.AtTwo(d, q + r, k, low[r], high[r]); });
   for (size_t i = 0; i < d_head; ++i) {
     // Blocks follow each other, so that what comes after the last row is the next block's first.
     hwy::Prefetch(keys + (i + kAhead) * kTileKeys);

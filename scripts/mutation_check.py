@@ -77,7 +77,7 @@ MUTATIONS = [
      "angle_ways.cc"),
     ("sincos-inl.h", "hn::MulAdd(r2, c, hn::Set(d, 1.0f / 24))", "hn::MulAdd(r2, c, hn::Set(d, 1.0f / 25))", "angle_ways.cc"),
     # scores in registers
-    ("score_tile.cc", "static_cast<float>(k) - static_cast<float>(q)", "static_cast<float>(q) - static_cast<float>(k)"),
+    ("score_tile.cc", "low = hn::Add(of_lane, hn::Set(d, slope_ * distance))", "low = hn::Add(of_lane, hn::Set(d, distance))"),
     ("score_tile.cc", "hn::LoadU(d, row_ + k - q)", "hn::LoadU(d, row_ + k)"),
     ("score_tile.cc", "hn::LoadU(di, bucket_ + k - q)", "hn::LoadU(di, bucket_)"),
     ("score_tile.cc", "row_ + q * tiles_.n + k", "row_ + k"),
