@@ -64,6 +64,7 @@ for compiler in "${compilers[@]}"; do
   printf 'compiler: %-12s %6.1f GB/s or GFLOP/s over the hot kernels (geometric mean; more is better)  %s\n' "$compiler" "$score" "$("$compiler" --version | head -1)"
   if awk "BEGIN { exit !($score > $best_score) }"; then best=$compiler; best_score=$score; fi
 done
+[ -n "$best" ] || { echo "scripts/choose_compiler.sh: no compiler's kernels could be timed" >&2; exit 1; }
 echo "compiler: $best is the fastest here"
 echo "$best" >build/compiler
 echo "$stamp" >build/compiler.stamp
