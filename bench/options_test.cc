@@ -53,7 +53,7 @@ TEST(Options, TakesListsAndGoogleBenchmarksFlags) {
   EXPECT_EQ(options.targets, SupportedTargetNames());
   EXPECT_EQ(options.rounds, 9);
   EXPECT_EQ(options.filter, "alibi");
-  EXPECT_EQ(options.min_seconds, 0.015);
+  EXPECT_EQ(options.min_seconds, 0.01);
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5"}).min_seconds, 0.5);
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5s"}).min_seconds, 0.5) << "as newer versions write it";
 }
