@@ -96,7 +96,7 @@ HWY_INLINE void StoreF32(hn::Vec<D> v, D d, Bf16* p) {
 }
 
 template <class D>
-HWY_INLINE void StoreF32(hn::Vec<D> v, D d, F16* p) {
+HWY_INLINE void StoreF32(hn::Vec<D> v, [[maybe_unused]] D d, F16* p) {
 #if ROPELINE_NATIVE_F16
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
   // Highway asks for no exceptions, for which there is no instruction that stores to memory: this form is an

@@ -1,0 +1,365 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/kv_cache.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <hwy/highway.h>
+
+#include "kernels/kv_cache.h"
+#include "kernels/kv_tile-inl.h"
+#include "kernels/rotate-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ropeline {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// f(rows as T*) for the formats that are plain numbers.
+template <class F>
+HWY_INLINE void WithNumbers(KvFormat format, void* block, const F& f) {
+  switch (format) {
+    case KvFormat::kF32:
+      return f(static_cast<float*>(block));
+    case KvFormat::kF16:
+      return f(static_cast<F16*>(block));
+    default:
+      return f(static_cast<Bf16*>(block));
+  }
+}
+
+void KeysToF32(KvFormat format, const uint8_t* block, size_t d_head, float* out) {
+  if (!IsQuantised(format)) {
+    // Not written to.
+    WithNumbers(format, const_cast<uint8_t*>(block),
+                [&](const auto* rows) HWY_ATTR { FloatRowsToF32(rows, d_head, kKvTile, out); });
+    return;
+  }
+  const size_t bytes = KvTileBytes(format, kKvTile);
+  HWY_ALIGN float last[kKvTile * kKvTile];
+  for (size_t i = 0; i < d_head; i += kKvTile, block += bytes, out += kKvTile * kKvTile) {
+    if (i + kKvTile <= d_head) {
+      QuantisedTileToF32(format, KeyScale(format), block, out);
+      continue;
+    }
+    QuantisedTileToF32(format, KeyScale(format), block, last);
+    for (size_t j = 0; j < (d_head - i) * kKvTile; ++j) out[j] = last[j];
+  }
+}
+
+void ValuesToF32(KvFormat format, const uint8_t* block, size_t d_head, float* out) {
+  for (size_t i = 0; i < d_head; i += kKvTile, out += kKvTile * kKvTile) {
+    const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
+    if (IsQuantised(format)) {
+      QuantisedTileToF32(format, ValueScale(format), block, out);
+    } else {
+      WithNumbers(format, const_cast<uint8_t*>(block),
+                  [&](const auto* rows) HWY_ATTR { FloatRowsToF32(rows, kKvTile, width, out); });
+    }
+    block += KvTileBytes(format, width);
+  }
+}
+
+void KeysFromF32(KvFormat format, const float* in, size_t d_head, uint8_t* block) {
+  if (!IsQuantised(format)) {
+    WithNumbers(format, block,
+                [&](auto* rows) HWY_ATTR { FloatRowsFromF32(in, kKvTile, d_head, kKvTile, rows); });
+    return;
+  }
+  HWY_ALIGN float last[kKvTile * kKvTile];
+  for (size_t i = 0; i < d_head; i += kKvTile, block += KvTileBytes(format, kKvTile)) {
+    const float* tile = in + i * kKvTile;
+    if (i + kKvTile > d_head) {
+      for (size_t j = 0; j < kKvTile * kKvTile; ++j) last[j] = j < (d_head - i) * kKvTile ? tile[j] : 0;
+      tile = last;
+    }
+    QuantisedTileFromF32(format, KeyScale(format), tile, kKvTile, block);
+  }
+}
+
+// Values from rows `stride` apart.
+void ValuesFromF32(KvFormat format, const float* in, size_t stride, size_t d_head, uint8_t* block) {
+  HWY_ALIGN float last[kKvTile * kKvTile];
+  for (size_t i = 0; i < d_head; i += kKvTile) {
+    const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
+    if (!IsQuantised(format)) {
+      WithNumbers(format, block,
+                  [&](auto* rows) HWY_ATTR { FloatRowsFromF32(in + i, stride, kKvTile, width, rows); });
+    } else if (width == kKvTile) {
+      QuantisedTileFromF32(format, ValueScale(format), in + i, stride, block);
+    } else {
+      for (size_t c = 0; c < kKvTile; ++c) {
+        for (size_t o = 0; o < kKvTile; ++o) last[c * kKvTile + o] = o < width ? in[c * stride + i + o] : 0;
+      }
+      QuantisedTileFromF32(format, ValueScale(format), last, kKvTile, block);
+    }
+    block += KvTileBytes(format, width);
+  }
+}
+
+// Rows of 32 tokens, `stride` apart, to [d_head][32]: sixteen rows at a time go through registers as four
+// lanes each, which every target can shuffle.
+void TransposeKeys(const float* rows, size_t stride, size_t d_head, float* out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (size_t i = 0; i < d_head; ++i) {
+    for (size_t t = 0; t < kKvTile; ++t) out[i * kKvTile + t] = rows[t * stride + i];
+  }
+#else
+  const hn::Full128<float> d;
+  const hn::Repartition<double, decltype(d)> dd;
+  for (size_t t = 0; t < kKvTile; t += 4) {
+    const float* from = rows + t * stride;
+    float* to = out + t;
+    for (size_t i = 0; i < d_head; i += 4) {
+      const auto r0 = hn::LoadU(d, from + i), r1 = hn::LoadU(d, from + stride + i);
+      const auto r2 = hn::LoadU(d, from + 2 * stride + i), r3 = hn::LoadU(d, from + 3 * stride + i);
+      const auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
+      const auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
+      const auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
+      const auto high23 = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(dd, low01, low23)), d, to + i * kKvTile);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23)), d, to + (i + 1) * kKvTile);
+      hn::Store(hn::BitCast(d, hn::InterleaveLower(dd, high01, high23)), d, to + (i + 2) * kKvTile);
+      hn::Store(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, to + (i + 3) * kKvTile);
+    }
+  }
+#endif
+}
+
+// One head of one token, turned by one row of angles.
+void TurnKey(const float* angles, const float* key, size_t d_head, float* out) {
+  TurnToken<true>(AngleRow{angles, 0.0f}, d_head, d_head,
+                  TokenHeads<float, float>{key, d_head, out, d_head, 1});
+}
+
+// 32 keys of one head, `stride` apart, to rows d_head apart; angles [32, d_head].
+void TurnKeys(const float* angles, const float* keys, size_t stride, size_t d_head, float* out) {
+  for (size_t t = 0; t < kKvTile; ++t)
+    TurnKey(angles + t * d_head, keys + t * stride, d_head, out + t * d_head);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ropeline
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "kernels/dtype.h"
+
+namespace ropeline {
+
+HWY_EXPORT(KeysToF32);
+HWY_EXPORT(ValuesToF32);
+HWY_EXPORT(KeysFromF32);
+HWY_EXPORT(ValuesFromF32);
+HWY_EXPORT(TransposeKeys);
+HWY_EXPORT(TurnKey);
+HWY_EXPORT(TurnKeys);
+
+namespace {
+
+// Kernels read whole vectors: a few beyond the last block.
+constexpr size_t kSlack = 4096;
+constexpr size_t kLine = 64;
+
+size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+Dtype NumberDtype(KvFormat format) {
+  return format == KvFormat::kF32 ? Dtype::kF32 : format == KvFormat::kF16 ? Dtype::kF16 : Dtype::kBf16;
+}
+
+}  // namespace
+
+KvCache::KvCache(const KvShape& shape, size_t capacity)
+    : shape_(shape),
+      capacity_(RoundUp(capacity, kKvTile)),
+      blocks_(capacity_ / kKvTile),
+      key_block_bytes_(shape.KeyBlockBytes()),
+      value_block_bytes_(shape.ValueBlockBytes()) {
+  if (shape.d_head_k % 8 != 0 || shape.d_head_v % 8 != 0 || shape.d_head_k == 0) {
+    HWY_ABORT("a KV cache of heads of %d and %d dimensions, expected multiples of 8",
+              static_cast<int>(shape.d_head_k), static_cast<int>(shape.d_head_v));
+  }
+  const size_t keys = RoundUp(shape.n_kv_heads * blocks_ * key_block_bytes_ + kSlack, 4096);
+  const size_t values = RoundUp(shape.n_kv_heads * blocks_ * value_block_bytes_ + kSlack, 4096);
+  const size_t unfinished =
+      shape.format == KvFormat::kKivi4 ? shape.n_kv_heads * shape.d_head_k * kKvTile * 2 + kSlack : 0;
+  memory_ = Mapping(keys + values + unfinished + kLine, Pages::kHuge);
+  keys_ = static_cast<uint8_t*>(memory_.Data());
+  // Not at the same place within a page as the keys.
+  values_ = keys_ + keys + kLine;
+  if (unfinished != 0) unfinished_ = reinterpret_cast<uint16_t*>(values_ + values);
+}
+
+uint16_t* KvCache::UnfinishedKeys(size_t head) const {
+  return unfinished_ == nullptr ? nullptr : unfinished_ + head * shape_.d_head_k * kKvTile;
+}
+
+void KvCache::WriteToken(size_t head, size_t token, const float* k, const float* v) {
+  const KvFormat format = shape_.format;
+  const size_t block = token / kKvTile, t = token % kKvTile;
+  uint8_t* keys = KeyBlock(head, block);
+  if (format == KvFormat::kKivi4) {
+    for (size_t i = 0; i < shape_.d_head_k; ++i) {
+      UnfinishedKeys(head)[i * kKvTile + t] = F16FromFloat(k[i]);
+    }
+  } else if (!IsQuantised(format)) {
+    for (size_t i = 0; i < shape_.d_head_k; ++i)
+      StoreElement(NumberDtype(format), keys, i * kKvTile + t, k[i]);
+  }
+  float line[kKvTile];
+  const auto padded = [&](const float* x, size_t from, size_t end) {
+    for (size_t i = 0; i < kKvTile; ++i) line[i] = from + i < end ? x[from + i] : 0;
+    return line;
+  };
+  if (KeyScale(format) == TileScale::kOfOutput) {
+    for (size_t i = 0; i < shape_.d_head_k; i += kKvTile, keys += KvTileBytes(format, kKvTile)) {
+      QuantiseKvLine(format, TileScale::kOfOutput, padded(k, i, shape_.d_head_k), t, keys);
+    }
+  }
+  uint8_t* values = ValueBlock(head, block);
+  for (size_t i = 0; i < shape_.d_head_v; i += kKvTile) {
+    const size_t width = std::min(kKvTile, shape_.d_head_v - i);
+    if (IsQuantised(format)) {
+      QuantiseKvLine(format, ValueScale(format), padded(v, i, shape_.d_head_v), t, values);
+    } else {
+      for (size_t j = 0; j < width; ++j) {
+        StoreElement(NumberDtype(format), values, t * width + j, v[i + j]);
+      }
+    }
+    values += KvTileBytes(format, width);
+  }
+}
+
+void KvCache::Append(const float* k, const float* v, size_t count) { AppendTurned(k, v, nullptr, count); }
+
+void KvCache::AppendRotated(const float* k, const float* v, const float* angles, size_t count) {
+  AppendTurned(k, v, angles, count);
+}
+
+void KvCache::AppendTurned(const float* k, const float* v, const float* angles, size_t count) {
+  if (n_ + count > capacity_) {
+    HWY_ABORT("%d tokens appended to %d of a cache for %d", static_cast<int>(count), static_cast<int>(n_),
+              static_cast<int>(capacity_));
+  }
+  const size_t d_k = shape_.d_head_k, d_v = shape_.d_head_v;
+  const size_t k_stride = shape_.n_kv_heads * d_k, v_stride = shape_.n_kv_heads * d_v;
+  // Whole blocks go through these; both stay in the first-level cache.
+  std::vector<float> turned(angles != nullptr ? kKvTile * d_k : 0);
+  TableMemory columns(kKvTile * d_k);
+  for (size_t t = 0; t < count;) {
+    const size_t token = n_ + t;
+    const bool whole = token % kKvTile == 0 && count - t >= kKvTile;
+    for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+      const float* key = k + t * k_stride + h * d_k;
+      const float* value = v + t * v_stride + h * d_v;
+      if (!whole) {
+        if (angles != nullptr) {
+          HWY_DYNAMIC_DISPATCH(TurnKey)(angles + t * d_k, key, d_k, turned.data());
+          key = turned.data();
+        }
+        WriteToken(h, token, key, value);
+        continue;
+      }
+      size_t stride = k_stride;
+      if (angles != nullptr) {
+        HWY_DYNAMIC_DISPATCH(TurnKeys)(angles + t * d_k, key, k_stride, d_k, turned.data());
+        key = turned.data();
+        stride = d_k;
+      }
+      const size_t block = token / kKvTile;
+      const bool as_is = shape_.format == KvFormat::kF32;
+      float* transposed = as_is ? reinterpret_cast<float*>(KeyBlock(h, block)) : columns.get();
+      HWY_DYNAMIC_DISPATCH(TransposeKeys)(key, stride, d_k, transposed);
+      if (!as_is) HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, transposed, d_k, KeyBlock(h, block));
+      HWY_DYNAMIC_DISPATCH(ValuesFromF32)(shape_.format, value, v_stride, d_v, ValueBlock(h, block));
+    }
+    t += whole ? kKvTile : 1;
+    const size_t end = n_ + t;
+    if (!whole && end % kKvTile == 0 && shape_.format == KvFormat::kKivi4) {
+      // The unfinished block is full: its channels get their scales.
+      for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+        for (size_t i = 0; i < d_k * kKvTile; ++i) columns[i] = FloatFromF16(UnfinishedKeys(h)[i]);
+        HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, columns.get(), d_k, KeyBlock(h, end / kKvTile - 1));
+      }
+    }
+  }
+  n_ += count;
+}
+
+void KvCache::RepeatTo(size_t n) {
+  const size_t end = std::min(RoundUp(n, kKvTile), capacity_) / kKvTile;
+  const size_t have = n_ / kKvTile;
+  if (have == 0 || n_ % kKvTile != 0) {
+    HWY_ABORT("a cache of %d tokens to repeat, expected whole blocks of 32", static_cast<int>(n_));
+  }
+  for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+    for (size_t b = have; b < end; ++b) {
+      std::memcpy(KeyBlock(h, b), KeyBlock(h, b % have), key_block_bytes_);
+      std::memcpy(ValueBlock(h, b), ValueBlock(h, b % have), value_block_bytes_);
+    }
+  }
+  n_ = std::max(n_, end * kKvTile);
+}
+
+void KvCache::Truncate(size_t n) {
+  if (n >= n_) return;
+  if (shape_.format == KvFormat::kKivi4 && n % kKvTile != 0 &&
+      (n / kKvTile != n_ / kKvTile || n_ % kKvTile == 0)) {
+    HWY_ABORT("kivi4 cut to %d tokens, expected the end of a block", static_cast<int>(n));
+  }
+  n_ = n;
+}
+
+float KvCache::Key(size_t head, size_t token, size_t i) const {
+  const size_t block = token / kKvTile, t = token % kKvTile;
+  if (IsUnfinished(block)) return FloatFromF16(UnfinishedKeys(head)[i * kKvTile + t]);
+  const uint8_t* tile = KeyBlock(head, block) + i / kKvTile * KvTileBytes(shape_.format, kKvTile);
+  return KvTileElement(shape_.format, KeyScale(shape_.format), kKvTile, tile, i % kKvTile, t);
+}
+
+float KvCache::Value(size_t head, size_t token, size_t i) const {
+  const size_t width = std::min(kKvTile, shape_.d_head_v - i / kKvTile * kKvTile);
+  const uint8_t* tile = ValueBlock(head, token / kKvTile) + i / kKvTile * KvTileBytes(shape_.format, kKvTile);
+  return KvTileElement(shape_.format, ValueScale(shape_.format), width, tile, token % kKvTile, i % kKvTile);
+}
+
+Cost KvAppendCost(const KvShape& shape, size_t count, bool rotated) {
+  const auto tokens = static_cast<double>(count);
+  const auto keys = static_cast<double>(shape.n_kv_heads * shape.d_head_k);
+  const auto values = static_cast<double>(shape.n_kv_heads * shape.d_head_v);
+  const double angles = rotated ? static_cast<double>(shape.d_head_k) : 0;
+  return {.bytes_read = 4 * tokens * (keys + values + angles),
+          .bytes_written = tokens * shape.BytesPerToken(),
+          .flops = rotated ? 3 * tokens * keys : 0};
+}
+
+void KeyBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out) {
+  const KvShape& shape = cache.shape();
+  if (cache.IsUnfinished(block)) {
+    const auto* keys = reinterpret_cast<const uint8_t*>(cache.UnfinishedKeys(head));
+    HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, keys, shape.d_head_k, out);
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(KeysToF32)(shape.format, cache.KeyBlock(head, block), shape.d_head_k, out);
+}
+
+void ValueBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out) {
+  const KvShape& shape = cache.shape();
+  HWY_DYNAMIC_DISPATCH(ValuesToF32)(shape.format, cache.ValueBlock(head, block), shape.d_head_v, out);
+}
+
+void KeyBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache) {
+  const KvShape& shape = cache->shape();
+  HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape.format, in, shape.d_head_k, cache->KeyBlock(head, block));
+}
+
+void ValueBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache) {
+  const KvShape& shape = cache->shape();
+  HWY_DYNAMIC_DISPATCH(ValuesFromF32)
+  (shape.format, in, shape.d_head_v, shape.d_head_v, cache->ValueBlock(head, block));
+}
+
+}  // namespace ropeline
+#endif  // HWY_ONCE
