@@ -55,6 +55,25 @@ TEST_P(AngleWays, MakeTheCosinesAndSinesTheyClaim) {
   }
 }
 
+// A chain of products drifts; it starts anew from exact values at regular distances, for ever.
+TEST_P(AngleWays, RecurrenceStartsAnew) {
+  const auto inv_freq = DefaultInvFreq(64, 10000);
+  constexpr size_t kN = 8 * kResynchronise + 5;
+  std::vector<float> chain(kN * 64), exact(kN * 64);
+  MakeAngles(AngleWay::kRecurrence, inv_freq, 3000, kN, chain.data());
+  MakeAngles(AngleWay::kShared, inv_freq, 3000, kN, exact.data());
+  for (size_t t = 0; t < kN; ++t) {
+    for (size_t i = 0; i < 64; ++i) {
+      const size_t at = t * 64 + i;
+      if (t % kResynchronise == 0) {
+        ASSERT_EQ(chain[at], exact[at]) << "token " << t << " element " << i;
+      } else {
+        ASSERT_NEAR(chain[at], exact[at], 5e-6) << "token " << t << " element " << i;
+      }
+    }
+  }
+}
+
 TEST_P(AngleWays, RotateByTheAnglesTheyMake) {
   for (const AngleWay way : kAllAngleWays) {
     if (way == AngleWay::kTable) continue;
