@@ -16,7 +16,7 @@ struct KvShape {
   KvFormat format = KvFormat::kF32;
   size_t n_kv_heads = 0;
   size_t d_head_k = 0;  // multiples of 8
-  size_t d_head_v = 0;
+  size_t d_head_v = 0;  // 0: values are part of the keys
 
   size_t KeyBlockBytes() const { return KvBlockBytes(format, d_head_k); }
   size_t ValueBlockBytes() const { return KvBlockBytes(format, d_head_v); }

@@ -1,0 +1,435 @@
+// For each KV head, 256 tokens at a time: scores of the group's rows from 8 blocks of keys, their softmax so
+// far, and the blocks of values weighted with it.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/decode_attention.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.
+#include <hwy/highway.h>
+
+#include "kernels/decode_attention.h"
+#include "kernels/kv_product-inl.h"
+#include "kernels/softmax-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ropeline {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr size_t kChunk = 256;  // tokens of one softmax step
+constexpr size_t kMostTiles = kMostDecodeDimensions / kKvTile;
+constexpr size_t kRowStep = kMostDecodeDimensions + 16;  // rows of q start in different cache sets
+// Bytes between a load and the prefetch of its line: some 8 KiB hide the memory's latency behind one core's
+// bandwidth.
+constexpr size_t kAheadBytes = 8192;
+
+// What the keys and the values of a chunk are read from, and what comes after them.
+struct Stream {
+  const uint8_t* from;
+  const uint8_t* end;
+  const uint8_t* next;
+  // Where to ask for memory while `at` is read.
+  const uint8_t* Ahead(const uint8_t* at) const {
+    const auto left = static_cast<size_t>(end - at);
+    return left > kAheadBytes ? at + kAheadBytes : next + (kAheadBytes - left);
+  }
+};
+
+// Buffers of one unit.
+struct Rows {
+  size_t count;      // of the group, rounded up to what WithRows takes
+  size_t d_k, d_v;   // rounded up to 32
+  float* q;          // [count][kRowStep], d_k of them filled
+  float* scores;     // [count][kChunk]
+  float* sums;       // [count][d_v]
+  WholeRows whole;   // of q
+  float* largest_q;  // [tiles][count]
+};
+
+HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
+  const KvShape& shape = call.cache->shape();
+  const auto rounded = [](size_t d_head) { return (d_head + kKvTile - 1) / kKvTile * kKvTile; };
+  Rows rows{};
+  const size_t last = call.Group() % kMostRows;
+  WithRows(last == 0 ? kMostRows : last, [&](auto count) { rows.count = count; });
+  rows.count += (call.Group() - 1) / kMostRows * kMostRows;
+  rows.d_k = rounded(shape.d_head_k);
+  rows.d_v = rounded(shape.d_head_v);
+  const auto take = [&](size_t floats) {
+    float* taken = scratch;
+    scratch += (floats + 15) / 16 * 16;
+    return taken;
+  };
+  const size_t steps = rows.d_k / kKvTile * rows.count;
+  rows.q = take(rows.count * kRowStep);
+  rows.scores = take(rows.count * kChunk);
+  rows.sums = take(rows.count * rows.d_v);
+  rows.whole.numbers = reinterpret_cast<int16_t*>(take(rows.count * rows.d_k / 2));
+  rows.whole.steps = take(steps);
+  rows.whole.offsets = take(steps);
+  rows.largest_q = take(steps);
+  return rows;
+}
+
+// Rows [row, row + kRows) · keys of one block.
+template <size_t kRows>
+HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
+                           const Stream& stream, float* scores) {
+  const KvFormat format = cache.shape().format;
+  const size_t d_head = cache.shape().d_head_k;
+  const uint8_t* keys = cache.KeyBlock(head, block);
+  const float* q = rows.q + row * kRowStep;
+  const auto numbers = [&](const auto* m) HWY_ATTR {
+    NumberProduct<kRows, kRowStep, 1, true, true>(q, Numbers{m, kKvTile, d_head}, scores, kChunk,
+                                                  stream.Ahead(keys));
+  };
+  if (cache.IsUnfinished(block)) return numbers(reinterpret_cast<const F16*>(cache.UnfinishedKeys(head)));
+  switch (format) {
+    case KvFormat::kF32:
+      return numbers(reinterpret_cast<const float*>(keys));
+    case KvFormat::kF16:
+      return numbers(reinterpret_cast<const F16*>(keys));
+    case KvFormat::kBf16:
+      return numbers(reinterpret_cast<const Bf16*>(keys));
+    default:
+      break;
+  }
+  const size_t bytes = KvTileBytes(format, kKvTile), tiles = rows.d_k / kKvTile;
+  RoundedRows<kRows> rounded[kMostTiles];
+  if (format == KvFormat::kKivi4) {
+    for (size_t i = 0; i < tiles; ++i) {
+      RoundForTile<kRows, true, true>(q + i * kKvTile, kRowStep, rows.largest_q + i * rows.count + row,
+                                      keys + i * bytes, &rounded[i]);
+    }
+  }
+  for (size_t i = 0; i < tiles; ++i, keys += bytes) {
+    const uint8_t* ahead = stream.Ahead(keys);
+    const size_t at = i * rows.count + row;
+    const WholeRows whole{rows.whole.numbers + at * kKvTile, rows.whole.steps + at, rows.whole.offsets + at};
+    const auto product = [&](auto fresh) HWY_ATTR {
+      constexpr bool kFresh = decltype(fresh)::value;
+      if (format == KvFormat::kQ80) {
+        ScaledOutputProduct<kRows, false, kFresh>(whole, keys, scores, kChunk, ahead);
+      } else if (format == KvFormat::kQ40) {
+        ScaledOutputProduct<kRows, true, kFresh>(whole, keys, scores, kChunk, ahead);
+      } else {
+        RoundedProduct<kRows, true, true, kFresh>(rounded[i], keys, scores, kChunk, ahead);
+      }
+    };
+    if (i == 0) {
+      product(std::true_type());
+    } else {
+      product(std::false_type());
+    }
+  }
+}
+
+// Rows' weights · values of tokens [first, end) of one block, added to the sums. `largest`: of each row's
+// weights in this chunk.
+template <size_t kRows>
+HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
+                             size_t first, size_t end, const Stream& stream, const float* weights,
+                             const float* largest) {
+  const KvFormat format = cache.shape().format;
+  const size_t d_head = cache.shape().d_head_v;
+  const uint8_t* values = cache.ValueBlock(head, block);
+  float* sums = rows.sums + row * rows.d_v;
+  if (!IsQuantised(format)) {
+    for (size_t i = 0; i < d_head; i += kKvTile, sums += kKvTile) {
+      const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
+      const auto numbers = [&](const auto* m) HWY_ATTR {
+        NumberProduct<kRows, kChunk, 1, false, true>(weights + first,
+                                                     Numbers{m + first * width, width, end - first}, sums,
+                                                     rows.d_v, stream.Ahead(values));
+      };
+      if (format == KvFormat::kF32) {
+        numbers(reinterpret_cast<const float*>(values));
+      } else if (format == KvFormat::kF16) {
+        numbers(reinterpret_cast<const F16*>(values));
+      } else {
+        numbers(reinterpret_cast<const Bf16*>(values));
+      }
+      values += KvTileBytes(format, width);
+    }
+    return;
+  }
+  // Weights of hidden tokens are zero.
+  const auto product = [&](auto nibbles, auto minimum) HWY_ATTR {
+    constexpr bool kNibbles = decltype(nibbles)::value, kMinimum = decltype(minimum)::value;
+    RoundedRows<kRows> rounded[kMostTiles];
+    const size_t bytes = KvTileBytes(format, kKvTile), tiles = rows.d_v / kKvTile;
+    for (size_t i = 0; i < tiles; ++i) {
+      RoundForTile<kRows, kNibbles, kMinimum>(weights, kChunk, largest, values + i * bytes, &rounded[i]);
+    }
+    for (size_t i = 0; i < tiles; ++i, values += bytes) {
+      RoundedProduct<kRows, kNibbles, kMinimum, false>(rounded[i], values, sums + i * kKvTile, rows.d_v,
+                                                       stream.Ahead(values));
+    }
+  };
+  if (format == KvFormat::kQ80) return product(std::false_type(), std::false_type());
+  if (format == KvFormat::kQ40) return product(std::true_type(), std::false_type());
+  product(std::true_type(), std::true_type());
+}
+
+// Tokens [first, end) of one KV head, `first` and `end` in blocks that follow each other; next: the keys
+// read after these.
+template <BiasKind kBias>
+HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_t head, size_t first,
+                            size_t end, const uint8_t* next, SoftmaxState* states) {
+  const KvCache& cache = *call.cache;
+  const size_t group = call.Group();
+  for (size_t from = first; from < end;) {
+    const size_t start = from / kKvTile * kKvTile;
+    const size_t to = start + kChunk < end ? start + kChunk : end;
+    const size_t blocks = (to - start + kKvTile - 1) / kKvTile;
+    const size_t block = start / kKvTile;
+    const uint8_t* after = to < end ? cache.KeyBlock(head, block + blocks) : next;
+    const Stream keys{cache.KeyBlock(head, block), cache.KeyBlock(head, block + blocks),
+                      cache.ValueBlock(head, block)};
+    const Stream values{cache.ValueBlock(head, block), cache.ValueBlock(head, block + blocks), after};
+    for (size_t b = 0; b < blocks; ++b) {
+      for (size_t row = 0; row < rows.count; row += kMostRows) {
+        WithRows(rows.count - row < kMostRows ? rows.count - row : kMostRows, [&](auto count) HWY_ATTR {
+          KeyProduct<count>(cache, rows, row, head, block + b, keys,
+                            rows.scores + row * kChunk + b * kKvTile);
+        });
+      }
+    }
+    HWY_ALIGN float largest[kMostGroup];
+    for (size_t r = 0; r < group; ++r) {
+      const ScoreBias<kBias> bias(call.bias, head * group + r, call.position, start);
+      largest[r] = SoftmaxStep(bias, Seen{from - start, to - start}, blocks * kKvTile,
+                               rows.scores + r * kChunk, rows.sums + r * rows.d_v, rows.d_v, &states[r]);
+    }
+    for (size_t r = 0; r < group; ++r) largest[r] = LargestWeight(largest[r], states[r]);
+    for (size_t r = group; r < rows.count; ++r) largest[r] = 0;
+    for (size_t b = 0; b < blocks; ++b) {
+      const size_t low = from > start + b * kKvTile ? from - start - b * kKvTile : 0;
+      const size_t left = to - start - b * kKvTile;
+      for (size_t row = 0; row < rows.count; row += kMostRows) {
+        WithRows(rows.count - row < kMostRows ? rows.count - row : kMostRows, [&](auto count) HWY_ATTR {
+          ValueProduct<count>(cache, rows, row, head, block + b, low, left < kKvTile ? left : kKvTile, values,
+                              rows.scores + row * kChunk + b * kKvTile, largest + row);
+        });
+      }
+    }
+    from = start + kChunk;
+  }
+}
+
+// Ranges of tokens: [0, sinks) and [window's first, n), cut to the slice.
+template <BiasKind kBias>
+HWY_INLINE void AttendRanges(const DecodeAttention& call, const Rows& rows, size_t head, size_t sinks_end,
+                             size_t first, size_t end, const uint8_t* next, SoftmaxState* states) {
+  const KvCache& cache = *call.cache;
+  if (sinks_end > 0) {
+    AttendRange<kBias>(call, rows, head, 0, sinks_end, cache.KeyBlock(head, first / kKvTile), states);
+  }
+  if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
+}
+
+// One unit: tokens [0, sinks_end) and [first, end). partial [group][d_head_v + 2].
+void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, size_t first, size_t end,
+                  const uint8_t* next, float* scratch, float* partial) {
+  const TileTag d;
+  const KvShape& shape = call.cache->shape();
+  const size_t group = call.Group();
+  const Rows rows = LayOut(call, scratch);
+  for (size_t r = 0; r < rows.count; ++r) {
+    float* q = rows.q + r * kRowStep;
+    const float* from = call.q + (head * group + r) * shape.d_head_k;
+    for (size_t i = 0; i < rows.d_k; ++i) q[i] = r < group && i < shape.d_head_k ? from[i] * call.scale : 0;
+    float* sums = rows.sums + r * rows.d_v;
+    for (size_t i = 0; i < rows.d_v; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, sums + i);
+  }
+  // Rows beyond the group have weights too; theirs stay zero.
+  for (size_t i = 0; i < rows.count * kChunk; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, rows.scores + i);
+  if (KeyScale(shape.format) == TileScale::kOfOutput) {
+    RoundRows(rows.q, kRowStep, rows.count, rows.d_k / kKvTile, rows.whole);
+  } else if (KeyScale(shape.format) == TileScale::kOfSummedFrom) {
+    for (size_t i = 0; i < rows.d_k / kKvTile * rows.count; ++i) {
+      const size_t tile = i / rows.count, r = i % rows.count;
+      rows.largest_q[i] = LargestMagnitude(rows.q + r * kRowStep + tile * kKvTile, kKvTile);
+    }
+  }
+  HWY_ALIGN SoftmaxState states[kMostGroup];
+  for (size_t r = 0; r < group; ++r) states[r] = {};
+  const auto attend = [&](auto bias) HWY_ATTR {
+    constexpr BiasKind kBias = decltype(bias)::value;
+    const uint8_t* window = call.cache->KeyBlock(head, first / kKvTile);
+    if (sinks_end > 0) AttendRange<kBias>(call, rows, head, 0, sinks_end, window, states);
+    if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
+  };
+  switch (call.bias.kind) {
+    case BiasKind::kNone:
+      attend(std::integral_constant<BiasKind, BiasKind::kNone>());
+      break;
+    case BiasKind::kSlope:
+      attend(std::integral_constant<BiasKind, BiasKind::kSlope>());
+      break;
+    case BiasKind::kByDistance:
+      attend(std::integral_constant<BiasKind, BiasKind::kByDistance>());
+      break;
+    case BiasKind::kSoftCap:
+      attend(std::integral_constant<BiasKind, BiasKind::kSoftCap>());
+      break;
+  }
+  for (size_t r = 0; r < group; ++r) {
+    float* out = partial + r * (shape.d_head_v + 2);
+    for (size_t i = 0; i < shape.d_head_v; ++i) out[i] = rows.sums[r * rows.d_v + i];
+    out[shape.d_head_v] = states[r].largest;
+    out[shape.d_head_v + 1] = states[r].weights;
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ropeline
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/memory.h"
+
+namespace ropeline {
+
+HWY_EXPORT(AttendTokens);
+
+namespace {
+
+void Check(const DecodeAttention& call) {
+  const KvShape& shape = call.cache->shape();
+  if (shape.n_kv_heads == 0 || call.n_heads % shape.n_kv_heads != 0 || call.Group() > kMostGroup ||
+      shape.d_head_k > kMostDecodeDimensions) {
+    HWY_ABORT(
+        "attention of %d query heads on %d KV heads, expected a whole number each, at most %d, of at most %d "
+        "dimensions",
+        static_cast<int>(call.n_heads), static_cast<int>(shape.n_kv_heads), static_cast<int>(kMostGroup),
+        static_cast<int>(kMostDecodeDimensions));
+  }
+}
+
+// Rows that a group may be rounded up to, and what belongs to each.
+size_t ScratchFloats(const DecodeAttention& call) {
+  const KvShape& shape = call.cache->shape();
+  const size_t rows = call.Group() + 12;
+  const size_t of_row = kMostDecodeDimensions + 16 + shape.d_head_k + shape.d_head_v + 256 +
+                        4 * (shape.d_head_k / kKvTile + 2) + 128;
+  return rows * of_row + 256;
+}
+
+// Tokens [0, sinks) and [first, end) that the query sees.
+struct Visible {
+  size_t sinks, first, end;
+};
+
+Visible VisibleOf(const DecodeAttention& call) {
+  const size_t end = std::min(call.cache->n(), call.position + 1);
+  const AttentionBias& bias = call.bias;
+  size_t first = 0;
+  if (bias.window != 0 && call.position + 1 > bias.window) first = call.position + 1 - bias.window;
+  const size_t sinks = std::min(bias.sinks, end);
+  if (first <= sinks) return {0, 0, end};
+  return {sinks, std::min(first, end), end};
+}
+
+}  // namespace
+
+const char* BiasKindName(BiasKind kind) {
+  switch (kind) {
+    case BiasKind::kNone:
+      return "none";
+    case BiasKind::kSlope:
+      return "alibi";
+    case BiasKind::kByDistance:
+      return "t5";
+    case BiasKind::kSoftCap:
+      return "soft_cap";
+  }
+  return "";
+}
+
+size_t VisibleTokens(const DecodeAttention& call) {
+  const Visible visible = VisibleOf(call);
+  return visible.sinks + visible.end - visible.first;
+}
+
+size_t DecodeSlices(const DecodeAttention& call, size_t threads) {
+  const size_t heads = call.cache->shape().n_kv_heads;
+  return std::max<size_t>(threads, 1) / std::gcd(heads, std::max<size_t>(threads, 1));
+}
+
+size_t PartialFloats(const DecodeAttention& call) {
+  return call.Group() * (call.cache->shape().d_head_v + 2);
+}
+
+void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial) {
+  Check(call);
+  static thread_local TableMemory scratch;
+  static thread_local size_t have = 0;
+  const size_t need = ScratchFloats(call);
+  if (have < need) {
+    scratch = TableMemory(need);
+    have = need;
+  }
+  const size_t head = unit / slices, slice = unit % slices;
+  const Visible visible = VisibleOf(call);
+  // Slices end where blocks do.
+  const size_t from = visible.first / kKvTile, blocks = (visible.end + kKvTile - 1) / kKvTile - from;
+  const auto boundary = [&](size_t s) { return (from + blocks * s / slices) * kKvTile; };
+  const size_t first = std::max(visible.first, boundary(slice));
+  const size_t end = std::max(first, std::min(visible.end, boundary(slice + 1)));
+  const KvCache& cache = *call.cache;
+  const bool last = head + 1 == cache.shape().n_kv_heads;
+  const uint8_t* next =
+      slice + 1 < slices ? cache.KeyBlock(head, end / kKvTile) : cache.KeyBlock(last ? head : head + 1, from);
+  HWY_DYNAMIC_DISPATCH(AttendTokens)
+  (call, head, slice == 0 ? visible.sinks : 0, first, end, next, scratch.get(), partial);
+}
+
+void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
+                float* out) {
+  const size_t d = call.cache->shape().d_head_v, group = call.Group();
+  for (size_t h = head; h < head + heads; ++h) {
+    for (size_t r = 0; r < group; ++r) {
+      const auto part = [&](size_t s) {
+        return partials + (h * slices + s) * PartialFloats(call) + r * (d + 2);
+      };
+      const float* sink = call.bias.sink_logits;
+      float largest = sink != nullptr ? sink[h * group + r] : kLowestScore;
+      for (size_t s = 0; s < slices; ++s) largest = std::max(largest, part(s)[d]);
+      float weights = sink != nullptr ? std::exp(sink[h * group + r] - largest) : 0;
+      float* to = out + (h * group + r) * d;
+      std::fill_n(to, d, 0.0f);
+      for (size_t s = 0; s < slices; ++s) {
+        const float factor = std::exp(part(s)[d] - largest);
+        weights += factor * part(s)[d + 1];
+        for (size_t i = 0; i < d; ++i) to[i] += factor * part(s)[i];
+      }
+      // NaN weights stay NaN; no weights at all: no visible key.
+      const float inverse = weights == 0 ? 0 : 1 / weights;
+      for (size_t i = 0; i < d; ++i) to[i] *= inverse;
+    }
+  }
+}
+
+void Attend(const DecodeAttention& call, float* out) {
+  const size_t heads = call.cache->shape().n_kv_heads;
+  std::vector<float> partials(heads * PartialFloats(call));
+  for (size_t h = 0; h < heads; ++h) AttendUnit(call, h, 1, partials.data() + h * PartialFloats(call));
+  MergeUnits(call, 0, heads, 1, partials.data(), out);
+}
+
+Cost DecodeAttentionCost(const DecodeAttention& call) {
+  const KvShape& shape = call.cache->shape();
+  const auto tokens = static_cast<double>(VisibleTokens(call));
+  const auto heads = static_cast<double>(call.n_heads);
+  const auto d_k = static_cast<double>(shape.d_head_k), d_v = static_cast<double>(shape.d_head_v);
+  return {.bytes_read = tokens * shape.BytesPerToken() + 4 * heads * d_k,
+          .bytes_written = 4 * heads * d_v,
+          .flops = 2 * heads * tokens * (d_k + d_v)};
+}
+
+}  // namespace ropeline
+#endif  // HWY_ONCE

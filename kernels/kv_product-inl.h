@@ -1,0 +1,386 @@
+// Products of a few rows with a tile of the KV cache (kv_format.h), for every Highway target: the loop that
+// attention spends its time in.
+//   out[r][o] (+)= Σ_c a[r][c] · tile[c][o]
+// A tile's element is loaded, and unpacked, once for all rows; a row's element is broadcast. Included inside
+// foreach_target's repeated inclusion.
+#if defined(ROPELINE_KERNELS_KV_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef ROPELINE_KERNELS_KV_PRODUCT_INL_H_
+#undef ROPELINE_KERNELS_KV_PRODUCT_INL_H_
+#else
+#define ROPELINE_KERNELS_KV_PRODUCT_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/convert-inl.h"
+#include "kernels/kv_format.h"
+#include "kernels/kv_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ropeline {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows of one call: two vectors of sums each, a vector of a and two of the tile must fit in 32 or 16
+// registers.
+inline constexpr size_t kMostRows = HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 ? 12 : 6;
+
+// f(r) for r in [0, kCount), unrolled whatever the compiler thinks of it: the sums must stay in registers.
+template <size_t kCount, class F>
+HWY_INLINE void ForRows(const F& f) {
+  if constexpr (kCount > 0) {
+    ForRows<kCount - 1>(f);
+    f(std::integral_constant<size_t, kCount - 1>());
+  }
+}
+
+// Calls f(number of rows as a constant) with the least of 1, 2, 3, 4, 6, 8, 12 that holds `rows` (<=
+// kMostRows). Rows beyond `rows` must exist: their results are of no account.
+template <class F>
+HWY_INLINE void WithRows(size_t rows, const F& f) {
+  if constexpr (kMostRows >= 12) {
+    if (rows > 8) return f(std::integral_constant<size_t, 12>());
+    if (rows > 6) return f(std::integral_constant<size_t, 8>());
+  }
+  if (rows > 4) return f(std::integral_constant<size_t, 6>());
+  if (rows > 3) return f(std::integral_constant<size_t, 4>());
+  if (rows > 2) return f(std::integral_constant<size_t, 3>());
+  if (rows > 1) return f(std::integral_constant<size_t, 2>());
+  return f(std::integral_constant<size_t, 1>());
+}
+
+// Rows of numbers that stand in equal pieces some way apart: `pieces` times `count` rows of m.
+template <typename T>
+struct Numbers {
+  const T* m;
+  size_t stride;  // from row to row
+  size_t count;   // rows of a piece
+  size_t pieces = 1;
+  size_t piece_stride = 0;
+};
+
+// Element (r, c) of the rows is a[r·kRowStep + c·kColumnStep]: constants, so that a dozen rows need one
+// pointer. c goes on from piece to piece. 32 outputs of each row of m are used, whatever stands there.
+// kFresh: out is overwritten, else added to. `ahead`, where it is not nullptr, is asked for, as many bytes as
+// are read of one piece.
+template <size_t kRows, size_t kRowStep, size_t kColumnStep, bool kFresh, bool kAhead, typename T>
+HWY_INLINE void NumberProduct(const float* HWY_RESTRICT a, Numbers<T> numbers, float* HWY_RESTRICT out,
+                              size_t out_stride, const uint8_t* ahead = nullptr) {
+  const TileTag d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t o = 0; o < kKvTile; o += 2 * lanes) {
+    V low[kRows], high[kRows];
+    ForRows<kRows>([&](auto r) HWY_ATTR {
+      low[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, out + r * out_stride + o);
+      high[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, out + r * out_stride + o + lanes);
+    });
+    const float* row = a;
+    for (size_t piece = 0; piece < numbers.pieces; ++piece) {
+      const T* column = numbers.m + piece * numbers.piece_stride + o;
+      for (size_t c = 0; c < numbers.count; ++c, row += kColumnStep, column += numbers.stride) {
+        if constexpr (kAhead) {
+          const uint8_t* line = ahead != nullptr
+                                    ? ahead + (c * numbers.stride + o) * sizeof(T)
+                                    : reinterpret_cast<const uint8_t*>(column + 16 * numbers.stride);
+          hwy::Prefetch(line);
+          if constexpr (sizeof(T) == 4) hwy::Prefetch(line + lanes * sizeof(T));
+        }
+        const V tile_low = LoadF32(d, column);
+        const V tile_high = LoadF32(d, column + lanes);
+        ForRows<kRows>([&](auto r) HWY_ATTR {
+          const V element = hn::Set(d, row[r * kRowStep]);
+          low[r] = hn::MulAdd(element, tile_low, low[r]);
+          high[r] = hn::MulAdd(element, tile_high, high[r]);
+        });
+      }
+    }
+    ForRows<kRows>([&](auto r) HWY_ATTR {
+      hn::StoreU(low[r], d, out + r * out_stride + o);
+      hn::StoreU(high[r], d, out + r * out_stride + o + lanes);
+    });
+  }
+}
+
+// The same for two sets of 32 outputs side by side: rows of m and m + other, outputs out and out + 32. Six
+// rows and four vectors take ten loads for 24 multiply-adds, where twelve rows and two take 14: on a core
+// whose loads of 64 bytes keep its multiply-adds waiting (an Ice Lake server's do) that is the difference
+// between 0.65 and 0.73 of their peak.
+template <size_t kRows, size_t kRowStep, size_t kColumnStep, bool kFresh>
+HWY_INLINE void WideProduct(const float* HWY_RESTRICT a, Numbers<float> numbers, size_t other,
+                            float* HWY_RESTRICT out, size_t out_stride) {
+  const TileTag d;
+  using V = hn::Vec<decltype(d)>;
+  const size_t lanes = hn::Lanes(d);
+  for (size_t o = 0; o < kKvTile; o += 2 * lanes) {
+    V s0[kRows], s1[kRows], s2[kRows], s3[kRows];
+    ForRows<kRows>([&](auto r) HWY_ATTR {
+      float* from = out + r * out_stride + o;
+      s0[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, from);
+      s1[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, from + lanes);
+      s2[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, from + kKvTile);
+      s3[r] = kFresh ? hn::Zero(d) : hn::LoadU(d, from + kKvTile + lanes);
+    });
+    const float* row = a;
+    for (size_t piece = 0; piece < numbers.pieces; ++piece) {
+      const float* column = numbers.m + piece * numbers.piece_stride + o;
+      for (size_t c = 0; c < numbers.count; ++c, row += kColumnStep, column += numbers.stride) {
+        const V t0 = hn::LoadU(d, column), t1 = hn::LoadU(d, column + lanes);
+        const V t2 = hn::LoadU(d, column + other), t3 = hn::LoadU(d, column + other + lanes);
+        ForRows<kRows>([&](auto r) HWY_ATTR {
+          const V element = hn::Set(d, row[r * kRowStep]);
+          s0[r] = hn::MulAdd(element, t0, s0[r]);
+          s1[r] = hn::MulAdd(element, t1, s1[r]);
+          s2[r] = hn::MulAdd(element, t2, s2[r]);
+          s3[r] = hn::MulAdd(element, t3, s3[r]);
+        });
+      }
+    }
+    ForRows<kRows>([&](auto r) HWY_ATTR {
+      float* to = out + r * out_stride + o;
+      hn::StoreU(s0[r], d, to);
+      hn::StoreU(s1[r], d, to + lanes);
+      hn::StoreU(s2[r], d, to + kKvTile);
+      hn::StoreU(s3[r], d, to + kKvTile + lanes);
+    });
+  }
+}
+
+// ------------------------------------------------------------------------------------------ whole numbers
+
+using TileInt = hn::RebindToSigned<TileTag>;
+using VInt = hn::Vec<TileInt>;
+
+// Each lane holds two 16-bit numbers: sum + a.low · b.low + a.high · b.high.
+HWY_INLINE VInt AddDot(VInt a, VInt b, VInt sum) {
+  const TileInt di;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
+  return VInt{_mm512_dpwssd_epi32(sum.raw, a.raw, b.raw)};
+#elif HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  const hn::Repartition<int16_t, TileInt> d16;
+  VInt unused = hn::Zero(di);
+  return hn::ReorderWidenMulAccumulate(di, hn::BitCast(d16, a), hn::BitCast(d16, b), sum, unused);
+#else
+  const auto low = [&](VInt x) HWY_ATTR { return hn::ShiftRight<16>(hn::ShiftLeft<16>(x)); };
+  const VInt products = hn::Mul(low(a), low(b));
+  return hn::Add(sum, hn::Add(products, hn::Mul(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b))));
+#endif
+}
+
+// Lanes(TileInt) pairs of int8, each widened to 16 bits.
+HWY_INLINE VInt LoadBytePairs(const int8_t* p) {
+  const TileInt di;
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  const hn::Repartition<int16_t, TileInt> d16;
+  return hn::BitCast(di, hn::PromoteTo(d16, hn::LoadU(hn::Rebind<int8_t, decltype(d16)>(), p)));
+#else
+  const auto both = hn::BitCast(di, LoadU16(TileTag(), p));
+  const auto low = hn::And(hn::ShiftRight<24>(hn::ShiftLeft<24>(both)), hn::Set(di, 0xffff));
+  return hn::Or(low, hn::ShiftLeft<16>(hn::ShiftRight<24>(hn::ShiftLeft<16>(both))));
+#endif
+}
+
+HWY_INLINE VInt BroadcastPair(const int16_t* p) {
+  int32_t both;
+  std::memcpy(&both, p, sizeof(both));
+  return hn::Set(TileInt(), both);
+}
+
+// data: a tile's bytes (kNibbles: words of nibbles), a [kRows][32] int16. finish(r, o, sum_low, sum_high)
+// takes the sums of outputs [o, o + lanes) and [o + lanes, o + 2·lanes). Nibbles count from 0.
+template <size_t kRows, bool kNibbles, class Finish>
+HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_RESTRICT data,
+                             const uint8_t* ahead, const Finish& finish) {
+  const TileInt di;
+  const size_t lanes = hn::Lanes(di);
+  for (size_t o = 0; o < kKvTile; o += 2 * lanes) {
+    VInt low[kRows], high[kRows];
+    ForRows<kRows>([&](auto r) HWY_ATTR { low[r] = high[r] = hn::Zero(di); });
+    const auto add = [&](size_t c, VInt tile_low, VInt tile_high) HWY_ATTR {
+      ForRows<kRows>([&](auto r) HWY_ATTR {
+        const VInt pair = BroadcastPair(a + r * kKvTile + c);
+        low[r] = AddDot(tile_low, pair, low[r]);
+        high[r] = AddDot(tile_high, pair, high[r]);
+      });
+    };
+    if constexpr (kNibbles) {
+      const auto mask = hn::Set(di, 0x000f000f);
+      const auto* words = reinterpret_cast<const int32_t*>(data) + o;
+      for (size_t c = 0; c < kKvTile; c += 8, words += kKvTile) {
+        hwy::Prefetch(ahead + c / 8 * 128 + 4 * o);
+        hwy::Prefetch(ahead + c / 8 * 128 + 4 * (o + lanes));
+        const VInt word_low = hn::LoadU(di, words), word_high = hn::LoadU(di, words + lanes);
+        add(c, hn::And(word_low, mask), hn::And(word_high, mask));
+        add(c + 2, hn::And(hn::ShiftRight<4>(word_low), mask), hn::And(hn::ShiftRight<4>(word_high), mask));
+        add(c + 4, hn::And(hn::ShiftRight<8>(word_low), mask), hn::And(hn::ShiftRight<8>(word_high), mask));
+        add(c + 6, hn::And(hn::ShiftRight<12>(word_low), mask), hn::And(hn::ShiftRight<12>(word_high), mask));
+      }
+    } else {
+      const auto* bytes = reinterpret_cast<const int8_t*>(data) + 2 * o;
+      for (size_t c = 0; c < kKvTile; c += 2, bytes += 2 * kKvTile) {
+        hwy::Prefetch(ahead + c * kKvTile + 2 * o);
+        add(c, LoadBytePairs(bytes), LoadBytePairs(bytes + 2 * lanes));
+      }
+    }
+    ForRows<kRows>([&](auto r) HWY_ATTR { finish(r, o, low[r], high[r]); });
+  }
+}
+
+// x[i] · factor to the nearest whole number, for 32 of them, |x · factor| <= 32767; returns their sum, which
+// fits in 24 bits.
+HWY_INLINE float RoundRow(const float* x, float factor, int16_t* out) {
+  const TileTag d;
+  const hn::Rebind<int16_t, decltype(d)> d16;
+  auto sum = hn::Zero(d);
+  for (size_t i = 0; i < kKvTile; i += hn::Lanes(d)) {
+    const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)));
+    sum = hn::Add(sum, hn::ConvertTo(d, whole));
+    hn::StoreU(hn::DemoteTo(d16, whole), d16, out + i);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+HWY_INLINE float LargestMagnitude(const float* x, size_t n) {
+  const TileTag d;
+  auto largest = hn::Zero(d);
+  for (size_t i = 0; i < n; i += hn::Lanes(d)) largest = hn::Max(largest, hn::Abs(hn::LoadU(d, x + i)));
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+// Below this a row counts as zero: its reciprocal would be infinite.
+inline constexpr float kLeast = 1e-30f;
+
+// Zero; NaN where one of 32 x is a NaN or infinite.
+HWY_INLINE float NothingOf(const float* x) {
+  const TileTag d;
+  auto sum = hn::Zero(d);
+  for (size_t i = 0; i < kKvTile; i += hn::Lanes(d)) sum = hn::MulAdd(hn::LoadU(d, x + i), hn::Zero(d), sum);
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+// Rows that are multiplied with tiles whose scale is the output's: whole numbers once for all tiles.
+struct WholeRows {
+  int16_t* numbers;  // [tiles][rows][32]
+  float* steps;      // [tiles][rows]: what one of them stands for
+  float* offsets;    // [tiles][rows]: −8 · their sum, for nibbles that count from 8
+};
+
+// a [rows][a_stride], columns filled up with zeros to a multiple of 32.
+HWY_INLINE void RoundRows(const float* a, size_t a_stride, size_t rows, size_t tiles, WholeRows out) {
+  for (size_t i = 0; i < tiles; ++i) {
+    for (size_t r = 0; r < rows; ++r) {
+      const float* x = a + r * a_stride + i * kKvTile;
+      const float largest = LargestMagnitude(x, kKvTile);
+      const float factor = largest > kLeast ? 32767 / largest : 0;
+      const size_t at = i * rows + r;
+      // A NaN or an infinity among x, which has no whole number, makes the step a NaN.
+      out.steps[at] = largest / 32767 + NothingOf(x);
+      out.offsets[at] = -8 * RoundRow(x, factor, out.numbers + at * kKvTile);
+    }
+  }
+}
+
+// out[r][o] += scale[o] · step[r] · Σ_c a[r][c]·tile[c][o]; kFresh: overwritten.
+template <size_t kRows, bool kNibbles, bool kFresh>
+HWY_INLINE void ScaledOutputProduct(WholeRows a, const uint8_t* HWY_RESTRICT tile, float* HWY_RESTRICT out,
+                                    size_t out_stride, const uint8_t* ahead) {
+  const TileTag d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* scales = reinterpret_cast<const F16*>(tile);
+  hwy::Prefetch(ahead);
+  WholeProduct<kRows, kNibbles>(a.numbers, tile + 2 * kKvTile, ahead + 2 * kKvTile,
+                                [&](auto r, size_t o, VInt sum_low, VInt sum_high) HWY_ATTR {
+                                  const auto step = hn::Set(d, a.steps[r]);
+                                  const auto offset = hn::Set(d, kNibbles ? a.offsets[r] : 0.0f);
+                                  const auto put = [&](size_t at, VInt sum) HWY_ATTR {
+                                    auto number = hn::ConvertTo(d, sum);
+                                    if constexpr (kNibbles) number = hn::Add(number, offset);
+                                    const auto factor = hn::Mul(step, LoadF32(d, scales + at));
+                                    float* to = out + r * out_stride + at;
+                                    const auto value = kFresh ? hn::Mul(number, factor)
+                                                              : hn::MulAdd(number, factor, hn::LoadU(d, to));
+                                    hn::StoreU(value, d, to);
+                                  };
+                                  put(o, sum_low);
+                                  put(o + lanes, sum_high);
+                                });
+}
+
+// Rows that take in the scales of the summed index are rounded for each tile anew:
+//   Σ_c a[r][c]·(scale[c]·q[c][o] + minimum[c]) = step[r]·Σ_c number[r][c]·q[c][o] + offset[r]
+// A block's tiles are rounded before they are multiplied, because a rounding is a long chain (a reduction, a
+// division, a store) that others can overlap.
+template <size_t kRows>
+struct RoundedRows {
+  HWY_ALIGN int16_t numbers[kRows * kKvTile];
+  float steps[kRows];
+  float offsets[kRows];
+};
+
+// a [kRows][a_stride], 32 columns, zero where the sum has none; `largest` [kRows]: bounds of |a[r][c]|.
+template <size_t kRows, bool kNibbles, bool kMinimum>
+HWY_INLINE void RoundForTile(const float* HWY_RESTRICT a, size_t a_stride, const float* HWY_RESTRICT largest,
+                             const uint8_t* HWY_RESTRICT tile, RoundedRows<kRows>* out) {
+  const TileTag d;
+  const size_t lanes = hn::Lanes(d);
+  const auto* halves = reinterpret_cast<const F16*>(tile);
+  HWY_ALIGN float scales[kKvTile];
+  HWY_ALIGN float least[kKvTile];
+  for (size_t c = 0; c < kKvTile; c += lanes) {
+    hn::Store(LoadF32(d, halves + c), d, scales + c);
+    if constexpr (kMinimum) hn::Store(LoadF32(d, halves + kKvTile + c), d, least + c);
+  }
+  const float largest_scale = LargestMagnitude(scales, kKvTile);
+  for (size_t r = 0; r < kRows; ++r) {
+    HWY_ALIGN float scaled[kKvTile];
+    auto from_least = hn::Zero(d);
+    for (size_t c = 0; c < kKvTile; c += lanes) {
+      const auto x = hn::LoadU(d, a + r * a_stride + c);
+      hn::Store(hn::Mul(x, hn::Load(d, scales + c)), d, scaled + c);
+      if constexpr (kMinimum) from_least = hn::MulAdd(x, hn::Load(d, least + c), from_least);
+    }
+    const float bound = largest[r] * largest_scale;
+    out->steps[r] = bound / 32767;
+    const float sum = RoundRow(scaled, bound > kLeast ? 32767 / bound : 0, out->numbers + r * kKvTile);
+    if constexpr (kMinimum) {
+      out->offsets[r] = hn::GetLane(hn::SumOfLanes(d, from_least));
+    } else {
+      out->offsets[r] = kNibbles ? -8 * sum * out->steps[r] : 0;
+    }
+  }
+}
+
+// out[r][o] += step[r]·Σ_c number[r][c]·q[c][o] + offset[r]; kFresh: overwritten.
+template <size_t kRows, bool kNibbles, bool kMinimum, bool kFresh>
+HWY_INLINE void RoundedProduct(const RoundedRows<kRows>& rows, const uint8_t* HWY_RESTRICT tile,
+                               float* HWY_RESTRICT out, size_t out_stride, const uint8_t* ahead) {
+  const TileTag d;
+  const size_t lanes = hn::Lanes(d);
+  constexpr size_t kHeader = (kMinimum ? 4 : 2) * kKvTile;
+  hwy::Prefetch(ahead);
+  if constexpr (kMinimum) hwy::Prefetch(ahead + 64);
+  WholeProduct<kRows, kNibbles>(rows.numbers, tile + kHeader, ahead + kHeader,
+                                [&](auto r, size_t o, VInt sum_low, VInt sum_high) HWY_ATTR {
+                                  const auto step = hn::Set(d, rows.steps[r]);
+                                  const auto offset = hn::Set(d, rows.offsets[r]);
+                                  const auto put = [&](size_t at, VInt sum) HWY_ATTR {
+                                    float* to = out + r * out_stride + at;
+                                    const auto old = kFresh ? offset : hn::Add(offset, hn::LoadU(d, to));
+                                    hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum), step, old), d, to);
+                                  };
+                                  put(o, sum_low);
+                                  put(o + lanes, sum_high);
+                                });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ropeline
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
