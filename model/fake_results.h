@@ -81,7 +81,7 @@ inline nlohmann::json FakeKernelResults() {
   const std::string prefill = "attention/prefill/f16/BEST/", hot = "/cache:hot/threads:2";
   add(prefill + "n:512/m:512/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 5e6);      // 40 GFLOP/s
   add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 280e6);  // 46 GFLOP/s
-  add(prefill + "n:4096/m:512/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 1e13);
+  add(prefill + "n:8192/m:512/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 1e13);
   add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:0/bias:none" + hot, 600e6);
   add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:1/bias:alibi" + hot, 294e6);
   add("attention/prefill/f32/BEST/n:1024/m:1024/h:3/hkv:3/d:64/causal:0" + hot, 20e6);

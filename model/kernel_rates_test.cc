@@ -163,6 +163,23 @@ TEST(KernelRatesTest, ABiasIsTheExcessOverTheSameRowWithout) {
   EXPECT_FALSE(more.BiasOnAttention(Phase::kDecode, kBlockF16, bloom, 99, "alibi", 1000)) << "no twin";
 }
 
+TEST(KernelRatesTest, ABiasedRowOrAHotDecodeRowIsNoPlainOneHoweverNear) {
+  const std::string decode = "attention/decode/f16/BEST/n:64/h:8/hkv:8/d:128/";
+  EXPECT_FALSE(Rates(FakeResultsWith({{decode + "bias:alibi/cache:cold/threads:2", 1},
+                                      {decode + "cache:hot/threads:2", 1}}))
+                   .DecodeAttention(kBlockF16, Heads(8, 8, 128), 64));
+}
+
+TEST(KernelRatesTest, OfEqualsTheColdRow) {
+  const std::string append = "kv_cache/append/f16/BEST/n:1/hkv:8/d:128/cache:";
+  for (const auto& [one, other] : {std::pair("hot", "cold"), std::pair("cold", "hot")}) {
+    const auto ns = [](const std::string& cache) { return cache == "cold" ? 600.0 : 200.0; };
+    const KernelRates rates = Rates(FakeResultsWith(
+        {{append + one + "/threads:2", ns(one)}, {append + other + "/threads:2", ns(other)}}));
+    EXPECT_EQ(rates.Append(kBlockF16, Heads(8, 8, 128), 1).value().ns, 600);
+  }
+}
+
 TEST(KernelRatesTest, ADisturbedRowIsSaidToBe) {
   nlohmann::json results = FakeResults();
   results["benchmarks"].push_back(
