@@ -1,5 +1,6 @@
 // How numbers are stored: so many elements in a block of so many bytes, scales included. Weights and KV
-// caches use the same formats; the block formats are ggml's (ggml-common.h, structs block_q8_0 … block_q6_K).
+// caches use the same formats; the block formats are ggml's (ggml-common.h, structs block_q8_0 … block_q6_K),
+// but for kivi4, which is a cache's only (Z. Liu et al., "KIVI", ICML 2024).
 #ifndef ROPELINE_MODEL_BLOCK_FORMAT_H_
 #define ROPELINE_MODEL_BLOCK_FORMAT_H_
 
@@ -25,10 +26,12 @@ struct BlockFormat {
 inline constexpr BlockFormat kBlockF32{"f32", 1, 4};
 inline constexpr BlockFormat kBlockF16{"f16", 1, 2};
 inline constexpr BlockFormat kBlockBf16{"bf16", 1, 2};
-inline constexpr BlockFormat kQ80{"q8_0", 32, 34};    // 32 int8 and an f16 scale
-inline constexpr BlockFormat kQ51{"q5_1", 32, 24};    // 32 × 5 bits, f16 scale and minimum
-inline constexpr BlockFormat kQ50{"q5_0", 32, 22};    // 32 × 5 bits and an f16 scale
-inline constexpr BlockFormat kQ40{"q4_0", 32, 18};    // 32 × 4 bits and an f16 scale
+inline constexpr BlockFormat kQ80{"q8_0", 32, 34};  // 32 int8 and an f16 scale
+inline constexpr BlockFormat kQ51{"q5_1", 32, 24};  // 32 × 5 bits, f16 scale and minimum
+inline constexpr BlockFormat kQ50{"q5_0", 32, 22};  // 32 × 5 bits and an f16 scale
+inline constexpr BlockFormat kQ40{"q4_0", 32, 18};  // 32 × 4 bits and an f16 scale
+// 32 × 4 bits, f16 scale and minimum. Keys: 32 tokens of one channel; values: 32 channels of one token.
+inline constexpr BlockFormat kKivi4{"kivi4", 32, 20};
 inline constexpr BlockFormat kQ6K{"q6_K", 256, 210};  // 256 × 6 bits, 16 int8 scales, one f16
 inline constexpr BlockFormat kQ5K{"q5_K", 256, 176};  // 256 × 5 bits, 12 bytes of scales, two f16
 inline constexpr BlockFormat kQ4K{"q4_K", 256, 144};  // 256 × 4 bits, 12 bytes of scales, two f16

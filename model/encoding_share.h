@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/encoding_time.h"
 #include "model/llm.h"
 #include "model/machine.h"
 #include "model/measured_encoding.h"
@@ -30,17 +31,6 @@ struct CompareRequest {
   const std::vector<const Encoding*>& Encodings() const;
   const Attention* PrefillAttention() const;  // whose tensors a prefill has; nullptr where there is none
 };
-
-// Where a time comes from.
-enum class TimeSource {
-  kMeasured,      // a row of exactly this shape
-  kScaled,        // the limit × the ratio of the row nearest in size, within the sizes measured
-  kExtrapolated,  // the same, beyond them
-  kLimit,         // the limit itself: the encoding has no row
-  kNothing,       // there is nothing to do, which takes no time
-  kUnknown,       // neither row nor limit
-};
-const char* TimeSourceName(TimeSource source);  // "measured", "scaled", …
 
 // An encoding on a model's own shape, in one phase at one context.
 struct EncodingShare {

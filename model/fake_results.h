@@ -53,6 +53,43 @@ inline nlohmann::json FakeResults() {
           {"benchmarks", rows}};
 }
 
+// FakeResults and rows of attention and of the cache at two threads, f16 and some f32 and q8_0, d_head 128
+// and 64, and as many that are none to predict from, at times that would show.
+inline nlohmann::json FakeKernelResults() {
+  nlohmann::json results = FakeResults();
+  const auto add = [&](const std::string& name, double call_ns) {
+    results["benchmarks"].push_back(FakeRow(name, {{"call_ns", call_ns}, {"working_set", 1e9}}));
+  };
+  const std::string decode = "attention/decode/f16/BEST/", cold = "/cache:cold/threads:2";
+  add(decode + "n:32768/h:24/hkv:8/d:128" + cold, 8e6);  // 134 MB: 6.7 ms at 20 GB/s
+  add(decode + "n:1024/h:24/hkv:8/d:128" + cold, 0.3e6);
+  add(decode + "n:4096/h:24/hkv:8/d:128/causal:1/bias:none" + cold, 1e6);
+  add(decode + "n:4096/h:32/hkv:8/d:64" + cold, 0.6e6);
+  add(decode + "n:4096/h:24/hkv:8/d:128/bias:alibi" + cold, 1.05e6);
+  add("attention/decode/q8_0/BEST/n:32768/h:24/hkv:8/d:128" + cold, 5e6);
+  add("attention/decode/f32/BEST/n:4096/h:32/hkv:32/d:128" + cold, 9e6);
+  for (const char* other : {"f16/BEST/n:65536/h:24/hkv:8/d:128/window:4096/cache:cold/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:8/d:128/batch:4/cache:cold/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:8/d:128/causal:0/cache:cold/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:8/d:128/cache:hot/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:8/d:128/cache:cold/threads:1",
+                            "f16/OTHER/n:65536/h:24/hkv:8/d:128/cache:cold/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:7/d:128/cache:cold/threads:2",
+                            "f16/BEST/n:65536/h:24/hkv:0/d:128/cache:cold/threads:2"}) {
+    add("attention/decode/" + std::string(other), 1e13);
+  }
+  const std::string prefill = "attention/prefill/f16/BEST/", hot = "/cache:hot/threads:2";
+  add(prefill + "n:512/m:512/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 5e6);      // 40 GFLOP/s
+  add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 280e6);  // 46 GFLOP/s
+  add(prefill + "n:8192/m:512/h:3/hkv:1/d:128/causal:1/bias:none" + hot, 1e13);
+  add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:0/bias:none" + hot, 600e6);
+  add(prefill + "n:4096/m:4096/h:3/hkv:1/d:128/causal:1/bias:alibi" + hot, 294e6);
+  add("attention/prefill/f32/BEST/n:1024/m:1024/h:3/hkv:3/d:64/causal:0" + hot, 20e6);
+  add("kv_cache/append/f16/BEST/n:1/hkv:8/d:128" + cold, 600);
+  add("kv_cache/append/f16/BEST/n:512/hkv:8/d:128" + cold, 300e3);
+  return results;
+}
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_MODEL_FAKE_RESULTS_H_

@@ -5,11 +5,7 @@
 namespace ropeline {
 namespace {
 
-constexpr const BlockFormat* kFormats[] = {&kBlockF32, &kBlockF16, &kBlockBf16, &kQ80, &kQ40};
-
-uint64_t BytesPerToken(const Attention& attention, const BlockFormat& format) {
-  return attention.n_kv_heads * (format.RowBytes(attention.d_head_k) + format.RowBytes(attention.d_head_v));
-}
+constexpr const BlockFormat* kFormats[] = {&kBlockF32, &kBlockF16, &kBlockBf16, &kQ80, &kQ40, &kKivi4};
 
 void Add(const KvLayer& layer, KvLayer* total) {
   total->bytes_per_token += layer.bytes_per_token;
@@ -21,6 +17,10 @@ void Add(const KvLayer& layer, KvLayer* total) {
 }
 
 }  // namespace
+
+uint64_t KvBytesPerToken(const Attention& attention, const BlockFormat& format) {
+  return attention.n_kv_heads * (format.RowBytes(attention.d_head_k) + format.RowBytes(attention.d_head_v));
+}
 
 std::vector<std::string> KvFormatNames() {
   std::vector<std::string> names;
@@ -52,14 +52,14 @@ KvLayout LayOutKv(const Llm& llm, const BlockFormat& format, uint64_t context,
     if (kv.kind == AttentionKind::kNone) continue;
     if (self.kind != AttentionKind::kNone) {
       const bool window = self.kind == AttentionKind::kWindow;
-      kv.bytes_per_token = BytesPerToken(self, format);
+      kv.bytes_per_token = KvBytesPerToken(self, format);
       kv.bytes_per_token_beyond_window = window ? 0 : kv.bytes_per_token;
       kv.bytes_at_context = kv.bytes_per_token * (window ? std::min(context, self.window) : context);
       const bool keep_window = window && !allocation.windows_kept_full;
       kv.allocated_bytes = kv.bytes_per_token * (keep_window ? std::min(padded, self.window) : padded);
     }
     if (layer.cross.kind == AttentionKind::kCross)
-      kv.constant_bytes = BytesPerToken(layer.cross, format) * context;
+      kv.constant_bytes = KvBytesPerToken(layer.cross, format) * context;
     kv.allocated_bytes += kv.constant_bytes;
     kv.read_bytes_per_step = kv.bytes_at_context + kv.constant_bytes;
     Add(kv, &layout.total);

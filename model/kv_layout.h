@@ -14,10 +14,13 @@
 
 namespace ropeline {
 
-std::vector<std::string> KvFormatNames();  // f32, f16, bf16, q8_0, q4_0
+std::vector<std::string> KvFormatNames();  // f32, f16, bf16, q8_0, q4_0, kivi4
 
 // Throws BadInput, which lists the formats.
 const BlockFormat& FindKvFormat(std::string_view name, const Where& where);
+
+// Bytes of one token's K and V in one layer; each head's row takes a whole number of blocks.
+uint64_t KvBytesPerToken(const Attention& attention, const BlockFormat& format);
 
 // What an engine sets aside. llama.cpp rounds the context up to 256 tokens (flash attention, February 2025),
 // and an engine that knows no windows keeps all tokens of a window layer.

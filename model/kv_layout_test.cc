@@ -38,6 +38,7 @@ TEST(KvLayoutTest, BlockFormatsCarryTheirScales) {
   EXPECT_EQ(Total("article-3b", "bf16", 1).bytes_per_token, 114688u);
   EXPECT_EQ(Total("article-3b", "q8_0", 1).bytes_per_token, 57344u / 32 * 34);
   EXPECT_EQ(Total("article-3b", "q4_0", 1).bytes_per_token, 57344u / 32 * 18);
+  EXPECT_EQ(Total("article-3b", "kivi4", 1).bytes_per_token, 57344u / 32 * 20);
 }
 
 TEST(KvLayoutTest, AHeadTakesWholeBlocks) {
@@ -104,7 +105,8 @@ TEST(KvLayoutTest, AnUnknownFormatListsThem) {
     FAIL() << "no BadInput";
   } catch (const BadInput& e) {
     EXPECT_STREQ(e.what(),
-                 "test: --kv: \"q6_K\" is not a KV cache format, expected one of f32, f16, bf16, q8_0, q4_0");
+                 "test: --kv: \"q6_K\" is not a KV cache format, expected one of f32, f16, bf16, q8_0, q4_0, "
+                 "kivi4");
   }
 }
 

@@ -13,7 +13,11 @@ struct Limits {
     Cost bound = cost;
     if (phase == Phase::kDecode && !machine.peak_is_measured()) bound.flops = 0;
     const LimitTime time = machine.roofline.TimeAtLimit(bound, traffic, threads, kMainMemoryBytes);
-    return {name, cost.Bytes(), cost.flops, time.seconds * 1e3, time.bound};
+    return {.name = name,
+            .bytes = cost.Bytes(),
+            .flops = cost.flops,
+            .ms = time.seconds * 1e3,
+            .bound = time.bound};
   }
 };
 
@@ -27,31 +31,25 @@ double SumLayers(const Llm& llm, Stack stack, const std::function<double(const L
   return sum;
 }
 
-// The input's encoding once and each layer's, in one phase. Its bound is that of its largest part.
-Term PositionTerm(const Workload& work, Phase phase, uint64_t sequences, const Limits& limits) {
-  const Llm& llm = *work.llm;
+// Its bound is that of its largest part.
+Term PositionTerm(const Workload& work, Phase phase, const Limits& limits) {
   Term term{.name = "position_encoding"};
   double largest = -1;
   bool unknown = false;
-  const auto add = [&](const PositionWork& part) {
-    const LimitTime time = TimeOf(part, limits.machine, limits.threads);
-    term.bytes += part.cost.Bytes() * part.calls;
-    term.flops += part.cost.flops * part.calls;
+  for (const PositionPart& part : PositionParts(work, phase)) {
+    const LimitTime time = TimeOf(part.work, limits.machine, limits.threads);
+    term.bytes += part.work.cost.Bytes() * part.work.calls;
+    term.flops += part.work.cost.flops * part.work.calls;
     term.ms += time.seconds * 1e3;
     unknown = unknown || time.bound == Bound::kUnknown;
-    if (time.seconds <= largest) return;
+    if (time.seconds <= largest) continue;
     largest = time.seconds;
     term.bound = time.bound;
-  };
-  if (!llm.input_position.empty()) {
-    add(WorkOf(llm, llm.input_position, nullptr, phase, work.context, sequences));
   }
-  const Stack stack = phase == Phase::kPrefill ? PrefillStack(llm) : Stack::kDecoder;
-  for (const Layer& layer : llm.layers) {
-    if (layer.stack != stack || layer.self.position.empty()) continue;
-    add(WorkOf(llm, layer.self.position, &layer.self, phase, work.context, sequences));
+  if (unknown) {
+    term.ms = 0;
+    term.bound = Bound::kUnknown;
   }
-  if (unknown) return {term.name, term.bytes, term.flops, 0, Bound::kUnknown};
   return term;
 }
 
@@ -62,6 +60,27 @@ std::vector<Term> WithoutEmpty(std::vector<Term> terms) {
 }
 
 }  // namespace
+
+const char* TermSourceName(TermSource source) {
+  return source == TermSource::kMeasured ? "measured" : "limit";
+}
+
+std::vector<PositionPart> PositionParts(const Workload& work, Phase phase) {
+  const Llm& llm = *work.llm;
+  const bool prefill = phase == Phase::kPrefill;
+  const uint64_t sequences = prefill ? 1 : work.batch;
+  std::vector<PositionPart> parts;
+  if (!llm.input_position.empty()) {
+    parts.push_back({WorkOf(llm, llm.input_position, nullptr, phase, work.context, sequences), nullptr});
+  }
+  const Stack stack = prefill ? PrefillStack(llm) : Stack::kDecoder;
+  for (const Layer& layer : llm.layers) {
+    if (layer.stack != stack || layer.self.position.empty()) continue;
+    parts.push_back(
+        {WorkOf(llm, layer.self.position, &layer.self, phase, work.context, sequences), &layer.self});
+  }
+  return parts;
+}
 
 LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads) {
   LimitTime time = machine.roofline.TimeAtLimit(work.cost, TrafficOf(work.encoding->placement), threads,
@@ -97,7 +116,7 @@ std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machin
                        limits.At(Phase::kDecode, "attention", self, Traffic::kRead),
                        limits.At(Phase::kDecode, "cross_attention", cross, Traffic::kRead),
                        limits.At(Phase::kDecode, "cache_append", append, Traffic::kCopy),
-                       PositionTerm(work, Phase::kDecode, work.batch, limits)});
+                       PositionTerm(work, Phase::kDecode, limits)});
 }
 
 std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads) {
@@ -126,7 +145,7 @@ std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machi
   return WithoutEmpty({limits.At(Phase::kPrefill, "linear", linear, Traffic::kRead),
                        limits.At(Phase::kPrefill, "attention", attention, Traffic::kRead),
                        limits.At(Phase::kPrefill, "cache_append", append, Traffic::kCopy),
-                       PositionTerm(work, Phase::kPrefill, 1, limits)});
+                       PositionTerm(work, Phase::kPrefill, limits)});
 }
 
 }  // namespace ropeline

@@ -47,12 +47,19 @@
 
 namespace ropeline {
 
+// Where a term's ms comes from: the limit, or the measured time of a kernel of this suite (kernel_terms.h).
+enum class TermSource { kLimit, kMeasured };
+const char* TermSourceName(TermSource source);  // "limit", "measured"
+
 struct Term {
-  std::string name;
+  std::string name{};
   double bytes = 0;
   double flops = 0;
   double ms = 0;
-  Bound bound = Bound::kUnknown;  // kUnknown: a row that is needed was not measured; ms is 0
+  Bound bound = Bound::kUnknown;  // of the limit; kUnknown: a row that it needs was not measured
+  TermSource source = TermSource::kLimit;
+  std::string row{};   // kMeasured: name of the row that the time follows from
+  std::string note{};  // how it follows from that row; level kernels: why a term stands at its limit
 };
 
 struct Workload {
@@ -65,6 +72,15 @@ struct Workload {
 
 std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads);
 std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads);
+
+// One application of a position encoding: to the input (attention nullptr) or in one layer of `work.llm`.
+struct PositionPart {
+  PositionWork work;
+  const Attention* attention = nullptr;
+};
+
+// All applications in one pass: of a prefill, or of a decode step of work.batch sequences.
+std::vector<PositionPart> PositionParts(const Workload& work, Phase phase);
 
 // Time of one PositionWork at the limit, all its calls.
 LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads);

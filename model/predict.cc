@@ -26,20 +26,20 @@ double SumMs(const std::vector<Term>& terms) {
   return sum;
 }
 
-DecodeLevel DecodeAtLimit(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+DecodeLevel DecodeFrom(std::vector<Term> terms, uint64_t batch) {
   DecodeLevel level;
-  level.terms = DecodeTermsAtLimit(WorkloadOf(request, weights, context), *request.machine, request.threads);
+  level.terms = std::move(terms);
   level.ms_per_token = SumMs(level.terms);
   level.tok_per_s_per_sequence = 1e3 / level.ms_per_token;
-  level.tok_per_s = level.tok_per_s_per_sequence * static_cast<double>(request.batch);
+  level.tok_per_s = level.tok_per_s_per_sequence * static_cast<double>(batch);
   level.binding_term = Largest(level.terms).name;
   level.bound = Largest(level.terms).bound;
   return level;
 }
 
-PrefillLevel PrefillAtLimit(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+PrefillLevel PrefillFrom(std::vector<Term> terms, uint64_t context) {
   PrefillLevel level;
-  level.terms = PrefillTermsAtLimit(WorkloadOf(request, weights, context), *request.machine, request.threads);
+  level.terms = std::move(terms);
   level.seconds = SumMs(level.terms) / 1e3;
   level.tok_per_s = static_cast<double>(context) / level.seconds;
   for (const Term& term : level.terms) {
@@ -51,17 +51,32 @@ PrefillLevel PrefillAtLimit(const PredictRequest& request, const WeightLayout& w
   return level;
 }
 
-// Inputs that the upper levels need and this request does not have.
-std::vector<std::string> MissingFamilies(const Machine& machine,
-                                         std::initializer_list<const char*> families) {
-  std::vector<std::string> missing;
-  for (const char* family : families) {
-    const bool found = std::any_of(machine.rows.begin(), machine.rows.end(),
-                                   [&](const MeasuredRow& row) { return row.name.family == family; });
-    if (!found) missing.push_back(std::string("measured rows of family ") + family);
+Levels<DecodeLevel> DecodeLevels(const PredictRequest& request, const WeightLayout& weights,
+                                 uint64_t context) {
+  const Workload work = WorkloadOf(request, weights, context);
+  Levels<DecodeLevel> levels;
+  levels.limit.value = DecodeFrom(DecodeTermsAtLimit(work, *request.machine, request.threads), request.batch);
+  KernelTerms kernels = DecodeTermsFromKernels(work, *request.machine, request.threads);
+  levels.kernels.missing = std::move(kernels.missing);
+  if (levels.kernels.missing.empty()) {
+    levels.kernels.value = DecodeFrom(std::move(kernels.terms), request.batch);
   }
-  if (missing.empty()) missing.emplace_back("a ropeline version that predicts from them");
-  return missing;
+  levels.engine.missing = {"an engine profile"};
+  return levels;
+}
+
+Levels<PrefillLevel> PrefillLevels(const PredictRequest& request, const WeightLayout& weights,
+                                   uint64_t context) {
+  const Workload work = WorkloadOf(request, weights, context);
+  Levels<PrefillLevel> levels;
+  levels.limit.value = PrefillFrom(PrefillTermsAtLimit(work, *request.machine, request.threads), context);
+  KernelTerms kernels = PrefillTermsFromKernels(work, *request.machine, request.threads);
+  levels.kernels.missing = std::move(kernels.missing);
+  if (levels.kernels.missing.empty()) {
+    levels.kernels.value = PrefillFrom(std::move(kernels.terms), context);
+  }
+  levels.engine.missing = {"an engine profile"};
+  return levels;
 }
 
 std::vector<std::string> ModelWarnings(const PredictRequest& request, const KvLayer& kv) {
@@ -102,6 +117,23 @@ std::vector<std::string> ModelWarnings(const PredictRequest& request, const KvLa
     break;
   }
   return warnings;
+}
+
+// A measured term well below its limit: one of the two is wrong, or the kernel does not multiply in f32.
+template <class Value>
+void WarnOfTooFast(const Levels<Value>& levels, const char* phase, std::vector<std::string>* warnings) {
+  constexpr double kBelievedRoof = 1.05;  // as of a row, DESIGN section 3
+  if (!levels.kernels.value) return;
+  const std::vector<Term>&limit = levels.limit.value->terms, &kernels = levels.kernels.value->terms;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].source != TermSource::kMeasured || limit[i].ms <= kBelievedRoof * kernels[i].ms) continue;
+    // A bias inside attention does not do what its limit counts.
+    if (kernels[i].bytes != limit[i].bytes) continue;
+    warnings->push_back(std::string(phase) + "'s " + kernels[i].name + " was measured at " +
+                        FormatMilliseconds(kernels[i].ms) + ", below its limit of " +
+                        FormatMilliseconds(limit[i].ms) +
+                        ": the limit's rows were measured too low, or the kernel does not multiply in f32");
+  }
 }
 
 std::vector<std::string> MachineWarnings(const PredictRequest& request, const Prediction& prediction) {
@@ -146,6 +178,8 @@ std::vector<std::string> MachineWarnings(const PredictRequest& request, const Pr
         "token takes " +
         FormatMilliseconds(flops / prediction.peak_flops_per_second * 1e3));
   }
+  WarnOfTooFast(prediction.decode, "decode", &warnings);
+  WarnOfTooFast(prediction.prefill, "prefill", &warnings);
   std::set<std::string> unknown;
   for (const auto* terms : {&decode.terms, &prediction.prefill.limit.value->terms}) {
     for (const Term& term : *terms) {
@@ -177,11 +211,8 @@ Prediction Predict(const PredictRequest& request) {
   const Roofline& roofline = request.machine->roofline;
   p.bandwidth_bytes_per_second = roofline.MemoryBandwidth(Traffic::kRead, request.threads).value();
   p.peak_flops_per_second = roofline.PeakFlops(request.threads).value();
-  p.decode.limit.value = DecodeAtLimit(request, p.weights, request.context);
-  p.prefill.limit.value = PrefillAtLimit(request, p.weights, request.context);
-  p.decode.kernels.missing = MissingFamilies(*request.machine, {"attention", "weights"});
-  p.prefill.kernels.missing = MissingFamilies(*request.machine, {"attention", "linear"});
-  p.decode.engine.missing = p.prefill.engine.missing = {"an engine profile"};
+  p.decode = DecodeLevels(request, p.weights, request.context);
+  p.prefill = PrefillLevels(request, p.weights, request.context);
 
   p.rule_of_thumb.decode_ms_kv_only =
       static_cast<double>(p.kv.total.bytes_per_token) * context / p.bandwidth_bytes_per_second * 1e3;
@@ -207,9 +238,23 @@ std::vector<CurvePoint> PredictCurve(const PredictRequest& request, const std::v
   std::vector<CurvePoint> curve;
   for (const uint64_t context : contexts) {
     const KvLayer kv = LayOutKv(request.llm, request.kv, context).total;
-    const DecodeLevel decode = DecodeAtLimit(request, weights, context);
-    curve.push_back({context, kv.bytes_at_context + kv.constant_bytes, decode.ms_per_token, decode.tok_per_s,
-                     decode.binding_term, PrefillAtLimit(request, weights, context).seconds});
+    const Levels<DecodeLevel> decode = DecodeLevels(request, weights, context);
+    const Levels<PrefillLevel> prefill = PrefillLevels(request, weights, context);
+    CurvePoint point{.context = context,
+                     .kv_bytes = kv.bytes_at_context + kv.constant_bytes,
+                     .ms_per_token = decode.limit.value->ms_per_token,
+                     .tok_per_s = decode.limit.value->tok_per_s,
+                     .binding_term = decode.limit.value->binding_term,
+                     .prefill_seconds = prefill.limit.value->seconds,
+                     .kernels_ms_per_token = {},
+                     .kernels_tok_per_s = {},
+                     .kernels_prefill_seconds = {}};
+    if (decode.kernels.value) {
+      point.kernels_ms_per_token = decode.kernels.value->ms_per_token;
+      point.kernels_tok_per_s = decode.kernels.value->tok_per_s;
+    }
+    if (prefill.kernels.value) point.kernels_prefill_seconds = prefill.kernels.value->seconds;
+    curve.push_back(std::move(point));
   }
   return curve;
 }

@@ -2,8 +2,8 @@
 // structs; nothing here is measured, nothing is defaulted in silence.
 //
 // Three levels stand side by side (../shared/DESIGN.md, section 3): `limit`, what the measured bandwidth and
-// peak allow; `kernels`, from this suite's own kernels; `engine`, calibrated from a real one. A level whose
-// inputs are missing says which.
+// peak allow; `kernels`, from this suite's own kernels (kernel_terms.h); `engine`, calibrated from a real
+// one. A level whose inputs are missing says which.
 #ifndef ROPELINE_MODEL_PREDICT_H_
 #define ROPELINE_MODEL_PREDICT_H_
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/crossover.h"
+#include "model/kernel_terms.h"
 #include "model/kv_layout.h"
 #include "model/limit_terms.h"
 #include "model/llm.h"
@@ -101,6 +102,8 @@ struct CurvePoint {
   double tok_per_s = 0;
   std::string binding_term;
   double prefill_seconds = 0;
+  // At level kernels; nothing where it lacks rows.
+  std::optional<double> kernels_ms_per_token, kernels_tok_per_s, kernels_prefill_seconds;
 };
 
 // 512, 1k, 2k … up to the model's published context (128k where there is none) or the request's, which is in

@@ -80,7 +80,10 @@ Json TermsJson(const std::vector<Term>& terms) {
                     {"bytes", term.bytes},
                     {"flops", term.flops},
                     {"ms", term.ms},
-                    {"bound", BoundName(term.bound)}});
+                    {"bound", BoundName(term.bound)},
+                    {"source", TermSourceName(term.source)},
+                    {"row", TextOrNull(term.row)},
+                    {"note", TextOrNull(term.note)}});
   }
   return json;
 }
@@ -173,7 +176,10 @@ Json PredictionJson(const PredictRequest& request, const Prediction& p,
                                {"ms_per_token", point.ms_per_token},
                                {"tok_per_s", point.tok_per_s},
                                {"binding_term", point.binding_term},
-                               {"prefill_seconds", point.prefill_seconds}});
+                               {"prefill_seconds", point.prefill_seconds},
+                               {"kernels_ms_per_token", OrNull(point.kernels_ms_per_token)},
+                               {"kernels_tok_per_s", OrNull(point.kernels_tok_per_s)},
+                               {"kernels_prefill_seconds", OrNull(point.kernels_prefill_seconds)}});
     }
   }
   json["inputs"] = InputsJson(request, p);

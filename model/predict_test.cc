@@ -268,10 +268,15 @@ TEST(PredictTest, ContextLimitsAreWarnings) {
 TEST(PredictTest, LevelsWithoutInputsNameThem) {
   const Prediction p = Predict(Request("article-3b", 100));
   EXPECT_FALSE(p.decode.kernels.value.has_value());
-  EXPECT_EQ(p.decode.kernels.missing, (std::vector<std::string>{"measured rows of family attention",
-                                                                "measured rows of family weights"}));
+  EXPECT_EQ(p.decode.kernels.missing, std::vector<std::string>{"measured rows of family attention"});
   EXPECT_FALSE(p.decode.engine.missing.empty());
-  EXPECT_FALSE(p.prefill.kernels.missing.empty());
+  EXPECT_FALSE(p.prefill.kernels.value.has_value());
+  EXPECT_EQ(p.prefill.kernels.missing, p.decode.kernels.missing);
+  const Machine measured = MeasuredMachine(kBandwidth, kPeak);
+  PredictRequest request = Request("article-3b", 100);
+  request.machine = &measured;
+  EXPECT_EQ(Predict(request).decode.kernels.missing,
+            std::vector<std::string>{"measured rows attention/decode/f16 at 2 threads"});
 }
 
 TEST(PredictTest, TheCurveRunsToTheModelsContextAndAgreesWithThePrediction) {
@@ -310,7 +315,8 @@ TEST(PredictJsonTest, HasEveryKeyOfTheContract) {
     EXPECT_TRUE(json["decode"].contains(level) && json["prefill"].contains(level)) << level;
   }
   expect_keys(json["decode"]["limit"], {"ms_per_token", "tok_per_s", "bound", "terms"});
-  expect_keys(json["decode"]["limit"]["terms"][0], {"name", "bytes", "flops", "ms", "bound"});
+  expect_keys(json["decode"]["limit"]["terms"][0],
+              {"name", "bytes", "flops", "ms", "bound", "source", "row", "note"});
   expect_keys(json["prefill"]["limit"], {"seconds", "tok_per_s", "flops_linear", "flops_attention", "terms"});
   expect_keys(json["rule_of_thumb"], {"decode_ms_kv_only", "prefill_flops_2np", "prefill_seconds"});
   EXPECT_EQ(json["kv"]["bytes_per_token"], 114688);

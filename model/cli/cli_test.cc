@@ -91,6 +91,26 @@ TEST_F(CliTest, PredictsFromAMachineInATable) {
   }
 }
 
+TEST_F(CliTest, PredictsWithKernelsBesideTheLimit) {
+  const std::string machine = " --machine '" + File("kernels.json", FakeKernelResults().dump()) + "'";
+  const Outcome outcome = Run("predict llama-3.2-3b --context 32k --curve" + machine);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part :
+       {"with this suite's kernels", " kernels |", "224.0 ms", "kernels tok/s", "kernels prefill",
+        "| attention/decode/f16/BEST/n:32768/h:24/hkv:8/d:128/cache:cold/threads:2 |",
+        "kernels: weights at its limit: no rows of family weights",
+        "kernels: linear at its limit: no rows of family linear", "kernels, prefill: attention",
+        "scaled by flops: KV heads 1 → 8", "engine: not available in this version"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+  const Outcome kivi = Run("predict llama-3.2-3b --context 1k --kv kivi4" + machine);
+  ASSERT_EQ(kivi.exit_code, 0) << kivi.err;
+  EXPECT_NE(kivi.out.find("35.0 KiB (35,840 bytes) in kivi4"), std::string::npos) << kivi.out;
+  EXPECT_NE(kivi.out.find("kernels: not available: needs measured rows attention/decode/kivi4 at 2 threads"),
+            std::string::npos)
+      << kivi.out;
+}
+
 TEST_F(CliTest, ComparesTheEncodings) {
   const Outcome outcome = Run("compare --machine '" + machine_ + "'");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -46,40 +46,95 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
   if (request.batch > 1) {
     table.Add({"… all sequences together", fmt::format("{} tok/s", FormatRate(decode.tok_per_s))});
   }
+  if (const auto& kernels = p.decode.kernels.value) {
+    table.Add(
+        {"… with this suite's kernels",
+         fmt::format("{} tok/s ({} per token); largest term {}", FormatRate(kernels->tok_per_s_per_sequence),
+                     FormatMilliseconds(kernels->ms_per_token), kernels->binding_term)});
+    if (request.batch > 1) {
+      table.Add({"… all sequences together", fmt::format("{} tok/s", FormatRate(kernels->tok_per_s))});
+    }
+  }
   table.Add({"prefill of " + tokens + ", at best",
              fmt::format("{}; {} tok/s; {}", FormatSeconds(prefill.seconds), FormatRate(prefill.tok_per_s),
                          Binding(prefill.binding_term, prefill.bound))});
+  if (const auto& kernels = p.prefill.kernels.value) {
+    table.Add({"… with this suite's kernels",
+               fmt::format("{}; {} tok/s; largest term {}", FormatSeconds(kernels->seconds),
+                           FormatRate(kernels->tok_per_s), kernels->binding_term)});
+  }
   return table.Text();
 }
 
-std::string Terms(const std::vector<Term>& terms) {
-  Table table({{"term", Align::kLeft}, {"bytes"}, {"flops"}, {"time"}, {"bound", Align::kLeft}, {"share"}});
-  Term sum{.name = "sum", .bytes = 0, .flops = 0, .ms = 0, .bound = Bound::kUnknown};
+Term SumOf(const std::vector<Term>& terms) {
+  Term sum{.name = "sum"};
   for (const Term& term : terms) {
     sum.bytes += term.bytes;
     sum.flops += term.flops;
     sum.ms += term.ms;
   }
+  return sum;
+}
+
+std::string TimeText(const Term& term) {
+  const bool known = term.bound != Bound::kUnknown || term.source == TermSource::kMeasured;
+  return known ? FormatMilliseconds(term.ms) : "not measured";
+}
+
+std::string Terms(const std::vector<Term>& terms) {
+  Table table({{"term", Align::kLeft}, {"bytes"}, {"flops"}, {"time"}, {"bound", Align::kLeft}, {"share"}});
+  const Term sum = SumOf(terms);
   for (const Term& term : terms) {
-    const bool known = term.bound != Bound::kUnknown;
-    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops),
-               known ? FormatMilliseconds(term.ms) : "not measured", BoundName(term.bound),
-               FormatPercent(term.ms / sum.ms)});
+    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), TimeText(term),
+               BoundName(term.bound), FormatPercent(term.ms / sum.ms)});
   }
   table.Add({sum.name, FormatBytes(sum.bytes), FormatFlops(sum.flops), FormatMilliseconds(sum.ms), "", ""});
   return table.Text();
 }
 
+// Both levels, which have the same terms in the same order; the share is that of level kernels.
+std::string Terms(const std::vector<Term>& limit, const std::vector<Term>& kernels) {
+  Table table({{"term", Align::kLeft},
+               {"bytes"},
+               {"flops"},
+               {"bound", Align::kLeft},
+               {"limit"},
+               {"kernels"},
+               {"share"},
+               {"row", Align::kLeft}});
+  const Term sum = SumOf(limit), kernels_sum = SumOf(kernels);
+  for (size_t i = 0; i < limit.size(); ++i) {
+    const Term &term = limit[i], &measured = kernels[i];
+    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), BoundName(term.bound),
+               TimeText(term), TimeText(measured), FormatPercent(measured.ms / kernels_sum.ms),
+               measured.source == TermSource::kMeasured ? measured.row : "at its limit"});
+  }
+  table.Add({sum.name, FormatBytes(sum.bytes), FormatFlops(sum.flops), "", FormatMilliseconds(sum.ms),
+             FormatMilliseconds(kernels_sum.ms), "", ""});
+  return table.Text();
+}
+
 template <class Value>
-std::string MissingLevels(const Levels<Value>& levels) {
+std::string TermsText(const Levels<Value>& levels) {
+  const std::vector<Term>& limit = levels.limit.value->terms;
+  return levels.kernels.value ? Terms(limit, levels.kernels.value->terms) : Terms(limit);
+}
+
+// What the upper levels lack: rows of a term, or all.
+template <class Value>
+std::string LevelsText(const Levels<Value>& levels) {
   std::string text;
-  const auto add = [&](const char* name, const Level<Value>& level) {
-    if (level.value) return;
-    text +=
-        fmt::format("{}: not available in this version: needs {}\n", name, fmt::join(level.missing, ", "));
-  };
-  add("kernels", levels.kernels);
-  add("engine", levels.engine);
+  if (levels.kernels.value) {
+    for (const Term& term : levels.kernels.value->terms) {
+      if (term.source == TermSource::kLimit) text += fmt::format("kernels: {} {}\n", term.name, term.note);
+    }
+  } else {
+    text += fmt::format("kernels: not available: needs {}\n", fmt::join(levels.kernels.missing, ", "));
+  }
+  if (!levels.engine.value) {
+    text += fmt::format("engine: not available in this version: needs {}\n",
+                        fmt::join(levels.engine.missing, ", "));
+  }
   return text;
 }
 
@@ -113,11 +168,20 @@ std::string TurningPoints(const Prediction& p) {
 }
 
 std::string CurveText(const std::vector<CurvePoint>& curve) {
-  Table table(
-      {{"context"}, {"KV cache"}, {"per token"}, {"tok/s"}, {"largest term", Align::kLeft}, {"prefill"}});
+  const bool decode = curve.front().kernels_tok_per_s.has_value();
+  const bool prefill = curve.front().kernels_prefill_seconds.has_value();
+  std::vector<Column> columns = {
+      {"context"}, {"KV cache"}, {"per token"}, {"tok/s"}, {"largest term", Align::kLeft}, {"prefill"}};
+  if (decode) columns.insert(columns.begin() + 4, {"kernels tok/s"});
+  if (prefill) columns.push_back({"kernels prefill"});
+  Table table(columns);
   for (const CurvePoint& point : curve) {
-    table.Add({FormatCount(point.context), Bytes(point.kv_bytes), FormatMilliseconds(point.ms_per_token),
-               FormatRate(point.tok_per_s), point.binding_term, FormatSeconds(point.prefill_seconds)});
+    std::vector<std::string> cells = {
+        FormatCount(point.context),  Bytes(point.kv_bytes), FormatMilliseconds(point.ms_per_token),
+        FormatRate(point.tok_per_s), point.binding_term,    FormatSeconds(point.prefill_seconds)};
+    if (decode) cells.insert(cells.begin() + 4, FormatRate(*point.kernels_tok_per_s));
+    if (prefill) cells.push_back(FormatSeconds(*point.kernels_prefill_seconds));
+    table.Add(std::move(cells));
   }
   return table.Text();
 }
@@ -129,6 +193,14 @@ std::string PositionText(const Position& position) {
   if (position.rope_theta > 0) text += fmt::format(", base {:.0f}", position.rope_theta);
   if (!position.rope_scaling.empty()) text += ", " + position.rope_scaling + " scaling";
   return fmt::format("{} ({}; {})", text, PlacementName(encoding->placement), CostClass(encoding->placement));
+}
+
+void AddKernelRows(const char* phase, const std::vector<Term>& terms, Table* table) {
+  for (const Term& term : terms) {
+    if (term.source != TermSource::kMeasured) continue;
+    table->Add({fmt::format("kernels, {}: {}", phase, term.name),
+                term.note.empty() ? term.row : fmt::format("{}; {}", term.row, term.note)});
+  }
 }
 
 std::string Inputs(const PredictRequest& request, const Prediction& p) {
@@ -155,6 +227,8 @@ std::string Inputs(const PredictRequest& request, const Prediction& p) {
   table.Add({"read bandwidth, main memory", FormatBytesPerSecond(p.bandwidth_bytes_per_second)});
   table.Add({request.machine->peak_is_measured() ? "f32 peak" : "rate of prefill's products",
              FormatFlopsPerSecond(p.peak_flops_per_second)});
+  if (p.decode.kernels.value) AddKernelRows("decode", p.decode.kernels.value->terms, &table);
+  if (p.prefill.kernels.value) AddKernelRows("prefill", p.prefill.kernels.value->terms, &table);
   return table.Text();
 }
 
@@ -175,17 +249,22 @@ std::string PredictionText(const PredictRequest& request, const Prediction& p,
   text +=
       "\n\"At best\" is level `limit`: the time that the bandwidth and the peak below allow, each term in "
       "turn.\n";
+  if (p.decode.kernels.value || p.prefill.kernels.value) {
+    text +=
+        "\n\"With this suite's kernels\" is level `kernels`: the same terms at the time that our kernels "
+        "were measured to take. Shares and rows are those of this level.\n";
+  }
   text += fmt::format("\n## Decode: one step{}\n\n",
                       request.batch > 1 ? fmt::format(" of {} sequences", request.batch) : "");
-  text += Terms(p.decode.limit.value->terms) + "\n";
+  text += TermsText(p.decode) + "\n";
   if (p.weights.decode_bytes < p.memory.weights_bytes) {
     text +=
         "Weights: without what a step does not read, such as an input embedding of which it takes one "
         "row.\n\n";
   }
-  text += MissingLevels(p.decode);
+  text += LevelsText(p.decode);
   text += fmt::format("\n## Prefill: {} tokens of one sequence\n\n", FormatCount(request.context));
-  text += Terms(p.prefill.limit.value->terms) + "\n" + MissingLevels(p.prefill);
+  text += TermsText(p.prefill) + "\n" + LevelsText(p.prefill);
   text +=
       "\n## The rule of thumb beside it\n\nPer token: cache bytes ÷ bandwidth. Prefill: 2 · tokens · "
       "parameters ÷ "

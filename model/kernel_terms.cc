@@ -1,0 +1,189 @@
+#include "model/kernel_terms.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "model/encoding_time.h"
+#include "model/kernel_rates.h"
+#include "model/kv_layout.h"
+
+namespace ropeline {
+namespace {
+
+// Times of the layers, added up: the row and note of the largest, the others' in the note.
+class LayerSum {
+ public:
+  void Add(const KernelTime& time) {
+    ns_ += time.ns;
+    const bool known = std::any_of(parts_.begin(), parts_.end(), [&](const KernelTime& part) {
+      return part.row == time.row && part.note == time.note;
+    });
+    if (!known) parts_.push_back(time);
+  }
+  bool empty() const { return parts_.empty(); }
+
+  void Set(double times, Term* term) const {
+    const auto largest = std::max_element(
+        parts_.begin(), parts_.end(), [](const KernelTime& a, const KernelTime& b) { return a.ns < b.ns; });
+    term->ms = ns_ * times / 1e6;
+    term->source = TermSource::kMeasured;
+    term->row = largest->row;
+    term->note = largest->note;
+    for (auto part = parts_.begin(); part != parts_.end(); ++part) {
+      if (part == largest) continue;
+      term->note += fmt::format("{}also {}{}", term->note.empty() ? "" : "; ", part->row,
+                                part->note.empty() ? "" : " (" + part->note + ")");
+    }
+  }
+
+ private:
+  double ns_ = 0;
+  std::vector<KernelTime> parts_;
+};
+
+struct Pass {
+  const Workload& work;
+  const Machine& machine;
+  int threads;
+  Phase phase;
+  KernelRates rates;
+
+  bool decode() const { return phase == Phase::kDecode; }
+  double tokens() const { return static_cast<double>(work.context); }
+  double sequences() const { return decode() ? static_cast<double>(work.batch) : 1; }
+  Stack stack() const { return decode() ? Stack::kDecoder : PrefillStack(*work.llm); }
+  // An encoder keeps no cache: its K and V are f32 activations.
+  const BlockFormat& attention_format() const {
+    return stack() == Stack::kEncoder ? kBlockF32 : *work.kv_format;
+  }
+};
+
+// One layer, one sequence.
+std::optional<KernelTime> AttentionTime(const Pass& pass, const Attention& attention) {
+  return pass.decode()
+             ? pass.rates.DecodeAttention(pass.attention_format(), attention, attention.Keys(pass.tokens()))
+             : pass.rates.PrefillAttention(pass.attention_format(), attention, pass.tokens());
+}
+
+// Nothing where one of the layers has no rows.
+std::optional<LayerSum> SumLayers(const Pass& pass, Stack stack, Attention Layer::*which,
+                                  const std::function<std::optional<KernelTime>(const Attention&)>& of) {
+  LayerSum sum;
+  for (const Layer& layer : pass.work.llm->layers) {
+    if (layer.stack != stack || (layer.*which).kind == AttentionKind::kNone) continue;
+    const auto time = of(layer.*which);
+    if (!time) return std::nullopt;
+    sum.Add(*time);
+  }
+  if (sum.empty()) return std::nullopt;
+  return sum;
+}
+
+void SetAttention(const Pass& pass, Attention Layer::*which, Term* term, std::vector<std::string>* missing) {
+  const auto sum = SumLayers(pass, pass.stack(), which,
+                             [&](const Attention& attention) { return AttentionTime(pass, attention); });
+  if (sum) return sum->Set(pass.sequences(), term);
+  const std::string rows =
+      pass.machine.measured()
+          ? fmt::format("measured rows attention/{}/{} at {} thread{}", pass.decode() ? "decode" : "prefill",
+                        pass.attention_format().name, pass.threads, pass.threads == 1 ? "" : "s")
+          : "measured rows of family attention";
+  if (std::find(missing->begin(), missing->end(), rows) == missing->end()) missing->push_back(rows);
+}
+
+void SetAppend(const Pass& pass, Term* term) {
+  const bool cross = !pass.decode() && pass.work.llm->EncoderDecoder();
+  const double tokens = pass.decode() ? 1 : pass.tokens();
+  const auto sum = SumLayers(
+      pass, Stack::kDecoder, cross ? &Layer::cross : &Layer::self,
+      [&](const Attention& attention) { return pass.rates.Append(*pass.work.kv_format, attention, tokens); });
+  if (sum) return sum->Set(pass.sequences(), term);
+  term->note = fmt::format("at its limit: no rows kv_cache/append/{}", pass.work.kv_format->name);
+}
+
+// All calls of one application; nothing where the encoding has no rows, or neither row nor limit is known.
+std::optional<KernelTime> PositionTime(const Pass& pass, const PositionPart& part,
+                                       const std::vector<MeasuredEncoding>& measured) {
+  const EncodingTime time = TimeFromRows(part.work, pass.phase, measured, pass.machine, pass.threads);
+  if (time.row == nullptr || time.source == TimeSource::kUnknown) return std::nullopt;
+  std::string note;
+  if (time.source != TimeSource::kMeasured) {
+    note = fmt::format("scaled by its limit from n {}{}", time.row->shape.n,
+                       time.source == TimeSource::kExtrapolated ? ", beyond the sizes measured" : "");
+  }
+  return KernelTime{time.expected_ms * 1e6, time.row->row, note};
+}
+
+// A score bias inside attention, all sequences.
+std::optional<KernelTime> FusedBiasTime(const Pass& pass, const PositionPart& part) {
+  if (part.work.encoding->placement != Placement::kScoreBias) return std::nullopt;
+  const auto attention = AttentionTime(pass, *part.attention);
+  if (!attention) return std::nullopt;
+  return pass.rates.BiasOnAttention(pass.phase, pass.attention_format(), *part.attention,
+                                    part.attention->Keys(pass.tokens()), part.work.encoding->name,
+                                    attention->ns * part.work.calls);
+}
+
+void SetPosition(const Pass& pass, Term* term) {
+  const std::vector<MeasuredEncoding> measured = MeasuredEncodings(pass.machine, pass.threads);
+  LayerSum sum;
+  double fused_bytes = 0;
+  for (const PositionPart& part : PositionParts(pass.work, pass.phase)) {
+    if (part.work.cost.Bytes() == 0 && part.work.cost.flops == 0) continue;
+    auto time = FusedBiasTime(pass, part);
+    if (time) {
+      fused_bytes += part.work.cost.Bytes() * part.work.calls;
+    } else {
+      time = PositionTime(pass, part, measured);
+    }
+    if (!time) {
+      term->note = fmt::format("at its limit: no rows of {}", part.work.encoding->name);
+      return;
+    }
+    sum.Add(*time);
+  }
+  if (sum.empty()) return;
+  sum.Set(1, term);
+  term->bytes -= fused_bytes;
+  if (fused_bytes > 0) term->bound = Bound::kCompute;
+}
+
+KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
+  KernelTerms result{std::move(terms), {}};
+  for (Term& term : result.terms) {
+    if (term.name == "attention") {
+      SetAttention(pass, &Layer::self, &term, &result.missing);
+    } else if (term.name == "cross_attention") {
+      SetAttention(pass, &Layer::cross, &term, &result.missing);
+    } else if (term.name == "cache_append") {
+      SetAppend(pass, &term);
+    } else if (term.name == "position_encoding") {
+      SetPosition(pass, &term);
+    } else {
+      const auto& rows = pass.machine.rows;
+      const bool some = std::any_of(rows.begin(), rows.end(),
+                                    [&](const MeasuredRow& row) { return row.name.family == term.name; });
+      term.note = fmt::format("at its limit: {} of family {}",
+                              some ? "this version does not read rows" : "no rows", term.name);
+    }
+  }
+  if (!result.missing.empty()) result.terms.clear();
+  return result;
+}
+
+}  // namespace
+
+KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads) {
+  return FromKernels({work, machine, threads, Phase::kDecode, KernelRates(machine, threads)},
+                     DecodeTermsAtLimit(work, machine, threads));
+}
+
+KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads) {
+  return FromKernels({work, machine, threads, Phase::kPrefill, KernelRates(machine, threads)},
+                     PrefillTermsAtLimit(work, machine, threads));
+}
+
+}  // namespace ropeline

@@ -1,0 +1,31 @@
+// The terms of limit_terms.h at what this suite's own kernels were measured to take on the machine. Bytes,
+// flops and bound stay those of the limit; ms, source, row and note say what was measured.
+//
+//   attention, cross_attention  rows of family attention (kernel_rates.h), a sum over the layers; a window
+//                               layer with its window's keys; decode × sequences. Without them no terms.
+//   cache_append                rows kv_cache/append; decode × sequences
+//   position_encoding           rows of the encoding (encoding_time.h). A score bias: inside attention, where
+//                               attention has rows with and without it; it then moves no bytes of its own
+//   weights, linear             no kernels of ours yet
+// A term without rows stands at its limit, and its note says which rows it lacks.
+#ifndef ROPELINE_MODEL_KERNEL_TERMS_H_
+#define ROPELINE_MODEL_KERNEL_TERMS_H_
+
+#include <string>
+#include <vector>
+
+#include "model/limit_terms.h"
+
+namespace ropeline {
+
+struct KernelTerms {
+  std::vector<Term> terms;           // those of the limit, in its order; empty where something is missing
+  std::vector<std::string> missing;  // rows without which there is no value
+};
+
+KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads);
+KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads);
+
+}  // namespace ropeline
+
+#endif  // ROPELINE_MODEL_KERNEL_TERMS_H_
