@@ -272,6 +272,12 @@ void KvCache::AppendTurned(const float* k, const float* v, const float* angles, 
       const bool as_is = shape_.format == KvFormat::kF32;
       float* transposed = as_is ? reinterpret_cast<float*>(KeyBlock(h, block)) : columns.get();
       HWY_DYNAMIC_DISPATCH(TransposeKeys)(key, stride, d_k, transposed);
+      if (shape_.format == KvFormat::kKivi4) {
+        // As if the tokens had come one by one.
+        auto* halves = reinterpret_cast<uint8_t*>(UnfinishedKeys(h));
+        HWY_DYNAMIC_DISPATCH(KeysFromF32)(KvFormat::kF16, transposed, d_k, halves);
+        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, transposed);
+      }
       if (!as_is) HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, transposed, d_k, KeyBlock(h, block));
       HWY_DYNAMIC_DISPATCH(ValuesFromF32)(shape_.format, value, v_stride, d_v, ValueBlock(h, block));
     }
@@ -280,7 +286,8 @@ void KvCache::AppendTurned(const float* k, const float* v, const float* angles, 
     if (!whole && end % kKvTile == 0 && shape_.format == KvFormat::kKivi4) {
       // The unfinished block is full: its channels get their scales.
       for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
-        for (size_t i = 0; i < d_k * kKvTile; ++i) columns[i] = FloatFromF16(UnfinishedKeys(h)[i]);
+        const auto* halves = reinterpret_cast<const uint8_t*>(UnfinishedKeys(h));
+        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, columns.get());
         HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, columns.get(), d_k, KeyBlock(h, end / kKvTile - 1));
       }
     }
@@ -305,10 +312,21 @@ void KvCache::RepeatTo(size_t n) {
 
 void KvCache::Truncate(size_t n) {
   if (n >= n_) return;
-  if (shape_.format == KvFormat::kKivi4 && n % kKvTile != 0 &&
-      (n / kKvTile != n_ / kKvTile || n_ % kKvTile == 0)) {
-    HWY_ABORT("kivi4 cut to %d tokens, expected the end of a block", static_cast<int>(n));
+  const size_t block = n / kKvTile;
+  if (shape_.format == KvFormat::kKivi4 && n % kKvTile != 0 && !IsUnfinished(block)) {
+    TableMemory columns(kKvTile * shape_.d_head_k);
+    for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+      HWY_DYNAMIC_DISPATCH(KeysToF32)(shape_.format, KeyBlock(h, block), shape_.d_head_k, columns.get());
+      auto* halves = reinterpret_cast<uint8_t*>(UnfinishedKeys(h));
+      HWY_DYNAMIC_DISPATCH(KeysFromF32)(KvFormat::kF16, columns.get(), shape_.d_head_k, halves);
+    }
   }
+  n_ = n;
+}
+
+void KvCache::SetTokens(size_t n) {
+  if (n > capacity_)
+    HWY_ABORT("%d tokens in a cache for %d", static_cast<int>(n), static_cast<int>(capacity_));
   n_ = n;
 }
 

@@ -123,10 +123,10 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
     hn::Store(high, d, highs);
     for (size_t j = 0; j < count; ++j) {
       const float extreme = -lows[j] > highs[j] ? lows[j] : highs[j];
-      float step = q8 ? (extreme < 0 ? -extreme : extreme) / 127 : extreme / -8;
+      float step = (q8 ? (extreme < 0 ? -extreme : extreme) / 127 : extreme / -8) + 0.0f;
       if (from_least) {
-        step = (highs[j] - lows[j]) / 15;
-        const uint16_t bits = F16FromFloat(lows[j]);
+        step = (highs[j] - lows[j]) / 15 + 0.0f;
+        const uint16_t bits = F16FromFloat(lows[j] + 0.0f);
         reinterpret_cast<uint16_t*>(halves)[kKvTile + i + j] = bits;
         least[i + j] = FloatFromF16(bits);
       }
@@ -158,6 +158,8 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
       finish(c, 1, hn::MinOfLanes(d, low), hn::MaxOfLanes(d, high));
     }
   }
+  // Only the bits of a number, also where x is no number: its neighbours in the word belong to other lines.
+  // Adding 1.5·2^23 rounds to nearest, ties to even, and leaves the integer in the last bits.
   const auto number = [&](size_t c, size_t o) HWY_ATTR {
     V x = hn::LoadU(d, in + c * stride + o);
     if (scale == TileScale::kOfOutput) {
@@ -168,16 +170,18 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
     } else {
       x = hn::Mul(x, hn::Set(d, inverse[c]));
     }
-    if (q8 || from_least) return hn::NearestInt(x);
-    return hn::Min(hn::ConvertTo(di, hn::Add(x, hn::Set(d, 8.5f))), hn::Set(di, 15));
+    if (q8 || from_least) {
+      return hn::And(hn::BitCast(di, hn::Add(x, hn::Set(d, 12582912.0f))), hn::Set(di, q8 ? 0xff : 0xf));
+    }
+    const auto truncated = hn::ConvertTo(di, hn::Add(x, hn::Set(d, 8.5f)));
+    return hn::And(hn::Min(truncated, hn::Set(di, 15)), hn::Set(di, 0xf));
   };
   auto* data = reinterpret_cast<uint16_t*>(tile + (from_least ? 4 : 2) * kKvTile);
   if (q8) {
     for (size_t pair = 0; pair < kKvTile / 2; ++pair) {
       for (size_t o = 0; o < kKvTile; o += lanes) {
-        const auto low = hn::And(number(2 * pair, o), hn::Set(di, 0xff));
-        const auto high = hn::And(hn::ShiftLeft<8>(number(2 * pair + 1, o)), hn::Set(di, 0xff00));
-        StoreU16(d, hn::BitCast(du, hn::Or(low, high)), data + pair * kKvTile + o);
+        const auto both = hn::Or(number(2 * pair, o), hn::ShiftLeft<8>(number(2 * pair + 1, o)));
+        StoreU16(d, hn::BitCast(du, both), data + pair * kKvTile + o);
       }
     }
     return;
