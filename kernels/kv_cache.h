@@ -102,6 +102,8 @@ void ValueBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out
 // one.
 void KeyBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache);
 void ValueBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache);
+// kivi4: UnfinishedKeys from f32 [d_head_k][32].
+void UnfinishedKeysFromF32(const float* in, size_t head, KvCache* cache);
 
 }  // namespace ropeline
 
