@@ -36,11 +36,9 @@ void KeysToF32(KvFormat format, const uint8_t* block, size_t d_head, float* out)
   const size_t bytes = KvTileBytes(format, kKvTile);
   HWY_ALIGN float last[kKvTile * kKvTile];
   for (size_t i = 0; i < d_head; i += kKvTile, block += bytes, out += kKvTile * kKvTile) {
-    if (i + kKvTile <= d_head) {
-      QuantisedTileToF32(format, KeyScale(format), block, out);
-      continue;
-    }
-    QuantisedTileToF32(format, KeyScale(format), block, last);
+    float* whole = i + kKvTile <= d_head ? out : last;
+    WithQuantised(format, [&](auto f) HWY_ATTR { QuantisedTileToF32(f, KeyScale(f), block, whole); });
+    if (whole == out) continue;
     for (size_t j = 0; j < (d_head - i) * kKvTile; ++j) out[j] = last[j];
   }
 }
@@ -49,7 +47,7 @@ void ValuesToF32(KvFormat format, const uint8_t* block, size_t d_head, float* ou
   for (size_t i = 0; i < d_head; i += kKvTile, out += kKvTile * kKvTile) {
     const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
     if (IsQuantised(format)) {
-      QuantisedTileToF32(format, ValueScale(format), block, out);
+      WithQuantised(format, [&](auto f) HWY_ATTR { QuantisedTileToF32(f, ValueScale(f), block, out); });
     } else {
       WithNumbers(format, const_cast<uint8_t*>(block),
                   [&](const auto* rows) HWY_ATTR { FloatRowsToF32(rows, kKvTile, width, out); });
@@ -71,7 +69,8 @@ void KeysFromF32(KvFormat format, const float* in, size_t d_head, uint8_t* block
       for (size_t j = 0; j < kKvTile * kKvTile; ++j) last[j] = j < (d_head - i) * kKvTile ? tile[j] : 0;
       tile = last;
     }
-    QuantisedTileFromF32(format, KeyScale(format), tile, kKvTile, block);
+    WithQuantised(format,
+                  [&](auto f) HWY_ATTR { QuantisedTileFromF32(f, KeyScale(f), tile, kKvTile, block); });
   }
 }
 
@@ -83,13 +82,14 @@ void ValuesFromF32(KvFormat format, const float* in, size_t stride, size_t d_hea
     if (!IsQuantised(format)) {
       WithNumbers(format, block,
                   [&](auto* rows) HWY_ATTR { FloatRowsFromF32(in + i, stride, kKvTile, width, rows); });
-    } else if (width == kKvTile) {
-      QuantisedTileFromF32(format, ValueScale(format), in + i, stride, block);
     } else {
-      for (size_t c = 0; c < kKvTile; ++c) {
-        for (size_t o = 0; o < kKvTile; ++o) last[c * kKvTile + o] = o < width ? in[c * stride + i + o] : 0;
+      const bool whole = width == kKvTile;
+      for (size_t j = 0; !whole && j < kKvTile * kKvTile; ++j) {
+        last[j] = j % kKvTile < width ? in[j / kKvTile * stride + i + j % kKvTile] : 0;
       }
-      QuantisedTileFromF32(format, ValueScale(format), last, kKvTile, block);
+      WithQuantised(format, [&](auto f) HWY_ATTR {
+        QuantisedTileFromF32(f, ValueScale(f), whole ? in + i : last, whole ? stride : kKvTile, block);
+      });
     }
     block += KvTileBytes(format, width);
   }
@@ -272,6 +272,12 @@ void KvCache::AppendTurned(const float* k, const float* v, const float* angles, 
       const bool as_is = shape_.format == KvFormat::kF32;
       float* transposed = as_is ? reinterpret_cast<float*>(KeyBlock(h, block)) : columns.get();
       HWY_DYNAMIC_DISPATCH(TransposeKeys)(key, stride, d_k, transposed);
+      if (shape_.format == KvFormat::kKivi4) {
+        // As if the tokens had come one by one.
+        auto* halves = reinterpret_cast<uint8_t*>(UnfinishedKeys(h));
+        HWY_DYNAMIC_DISPATCH(KeysFromF32)(KvFormat::kF16, transposed, d_k, halves);
+        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, transposed);
+      }
       if (!as_is) HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, transposed, d_k, KeyBlock(h, block));
       HWY_DYNAMIC_DISPATCH(ValuesFromF32)(shape_.format, value, v_stride, d_v, ValueBlock(h, block));
     }
@@ -280,7 +286,8 @@ void KvCache::AppendTurned(const float* k, const float* v, const float* angles, 
     if (!whole && end % kKvTile == 0 && shape_.format == KvFormat::kKivi4) {
       // The unfinished block is full: its channels get their scales.
       for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
-        for (size_t i = 0; i < d_k * kKvTile; ++i) columns[i] = FloatFromF16(UnfinishedKeys(h)[i]);
+        const auto* halves = reinterpret_cast<const uint8_t*>(UnfinishedKeys(h));
+        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, columns.get());
         HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, columns.get(), d_k, KeyBlock(h, end / kKvTile - 1));
       }
     }
@@ -305,10 +312,21 @@ void KvCache::RepeatTo(size_t n) {
 
 void KvCache::Truncate(size_t n) {
   if (n >= n_) return;
-  if (shape_.format == KvFormat::kKivi4 && n % kKvTile != 0 &&
-      (n / kKvTile != n_ / kKvTile || n_ % kKvTile == 0)) {
-    HWY_ABORT("kivi4 cut to %d tokens, expected the end of a block", static_cast<int>(n));
+  const size_t block = n / kKvTile;
+  if (shape_.format == KvFormat::kKivi4 && n % kKvTile != 0 && !IsUnfinished(block)) {
+    TableMemory columns(kKvTile * shape_.d_head_k);
+    for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+      HWY_DYNAMIC_DISPATCH(KeysToF32)(shape_.format, KeyBlock(h, block), shape_.d_head_k, columns.get());
+      auto* halves = reinterpret_cast<uint8_t*>(UnfinishedKeys(h));
+      HWY_DYNAMIC_DISPATCH(KeysFromF32)(KvFormat::kF16, columns.get(), shape_.d_head_k, halves);
+    }
   }
+  n_ = n;
+}
+
+void KvCache::SetTokens(size_t n) {
+  if (n > capacity_)
+    HWY_ABORT("%d tokens in a cache for %d", static_cast<int>(n), static_cast<int>(capacity_));
   n_ = n;
 }
 
@@ -353,6 +371,11 @@ void ValueBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out
 void KeyBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache) {
   const KvShape& shape = cache->shape();
   HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape.format, in, shape.d_head_k, cache->KeyBlock(head, block));
+}
+
+void UnfinishedKeysFromF32(const float* in, size_t head, KvCache* cache) {
+  auto* keys = reinterpret_cast<uint8_t*>(cache->UnfinishedKeys(head));
+  HWY_DYNAMIC_DISPATCH(KeysFromF32)(KvFormat::kF16, in, cache->shape().d_head_k, keys);
 }
 
 void ValueBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache) {

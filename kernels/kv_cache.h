@@ -63,8 +63,11 @@ class KvCache {
   // Fills up to n tokens for a measurement: each head's tokens repeat those that are there. Needs n() >= 32,
   // a multiple of 32; n is rounded up to one.
   void RepeatTo(size_t n);
-  // Forgets tokens from n on. kivi4: n must end a block or lie in the unfinished one.
+  // Forgets tokens from n on. kivi4: a finished block that is cut becomes the unfinished one again, of the
+  // numbers that it stood for.
   void Truncate(size_t n);
+  // Sets n() and nothing else: for operations that wrote the blocks themselves. Aborts beyond the capacity.
+  void SetTokens(size_t n);
 
   // Element i of head h's key or value at token t, as a number. Slow.
   float Key(size_t head, size_t token, size_t i) const;
@@ -99,6 +102,8 @@ void ValueBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out
 // one.
 void KeyBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache);
 void ValueBlockFromF32(const float* in, size_t head, size_t block, KvCache* cache);
+// kivi4: UnfinishedKeys from f32 [d_head_k][32].
+void UnfinishedKeysFromF32(const float* in, size_t head, KvCache* cache);
 
 }  // namespace ropeline
 

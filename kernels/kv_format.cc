@@ -32,7 +32,8 @@ void SetNumber(KvFormat format, void* tile, size_t c, size_t o, int q) {
   }
   const size_t word = DataStart(format) / 2 + WordOf(c, o);
   const unsigned cleared = Half(tile, word) & ~(0xfu << NibbleShift(c));
-  SetHalf(tile, word, static_cast<uint16_t>(cleared | static_cast<unsigned>(q) << NibbleShift(c)));
+  const unsigned nibble = static_cast<unsigned>(q) & 0xf;
+  SetHalf(tile, word, static_cast<uint16_t>(cleared | nibble << NibbleShift(c)));
 }
 
 }  // namespace
@@ -90,25 +91,27 @@ void QuantiseKvLine(KvFormat format, TileScale scale, const float* x, size_t lin
   };
   const auto [least, most] = std::minmax_element(x, x + kKvTile);
   if (format == KvFormat::kKivi4) {
-    SetHalf(tile, line, F16FromFloat((*most - *least) / 15));
-    SetHalf(tile, kKvTile + line, F16FromFloat(*least));
+    SetHalf(tile, line, F16FromFloat((*most - *least) / 15 + 0.0f));
+    SetHalf(tile, kKvTile + line, F16FromFloat(*least + 0.0f));
     const float step = FloatFromF16(Half(tile, line)), from = FloatFromF16(Half(tile, kKvTile + line));
+    const float inverse = step != 0 ? 1 / step : 0;
     for (size_t i = 0; i < kKvTile; ++i) {
-      const float steps = step != 0 ? (x[i] - from) / step : 0;
-      set(i, static_cast<int>(std::lrint(std::clamp(steps, 0.0f, 15.0f))));
+      set(i, static_cast<int>(std::lrint(std::clamp((x[i] - from) * inverse, 0.0f, 15.0f))));
     }
     return;
   }
   // The magnitude's element with its sign.
   const float extreme = std::abs(*least) > std::abs(*most) ? *least : *most;
-  const float step = format == KvFormat::kQ80 ? std::abs(extreme) / 127 : extreme / -8;
+  // + 0, here and above: a line of zeros has the scale +0 whatever their signs.
+  const float step = (format == KvFormat::kQ80 ? std::abs(extreme) / 127 : extreme / -8) + 0.0f;
   const float inverse = step != 0 ? 1 / step : 0;
   SetHalf(tile, line, F16FromFloat(step));
   for (size_t i = 0; i < kKvTile; ++i) {
     if (format == KvFormat::kQ80) {
       set(i, static_cast<int>(std::lrint(x[i] * inverse)));
     } else {
-      set(i, std::min(15, static_cast<int>(x[i] * inverse + 8.5f)));
+      const float steps = x[i] * inverse + 8.5f;  // within 0.5 … 16.5, or no number
+      set(i, steps > 0 && steps < 16 ? static_cast<int>(steps) : 15);
     }
   }
 }

@@ -8,8 +8,7 @@
 //
 //   f32, f16, bf16   [c][o]; a last tile of fewer dimensions holds just those
 //   q8_0             f16 scale[32], int8 [c/2][o][2]: two neighbours of c side by side, as a 16-bit dot
-//   product
-//                    takes them. 34 bytes for 32 elements, ggml's block_q8_0: value = scale · q
+//                    product takes them. 34 bytes for 32 elements, ggml's block_q8_0: value = scale · q
 //   q4_0             f16 scale[32], then 16-bit words [c/8][o][2] of four nibbles: nibble j of word e is
 //                    c = 8·(c/8) + 2j + e, so that a shift and a mask give what q8_0 unpacks to. 18 bytes for
 //                    32, ggml's block_q4_0: value = scale · (q − 8)
@@ -87,8 +86,9 @@ float KvTileElement(KvFormat format, TileScale scale, size_t width, const void* 
 
 // Writes 32 elements that share a scale: element i is (c, o) = (i, line) where the scale is the output's,
 // (line, i) where it is the summed index's. Rounds as ggml's quantisers do (q8_0: scale = largest magnitude
-// / 127, to nearest; q4_0: scale = the element of largest magnitude / −8), kivi4 to nearest between the
-// smallest and the largest. Scalar, the same on every target: what the vector code is checked against.
+// / 127, to nearest; q4_0: scale = the element of largest magnitude / −8; kivi4 to nearest between the
+// smallest and the largest). Of two elements of the same magnitude the positive one sets q4_0's sign, where
+// ggml takes the first. Scalar, the same on every target: what the vector code is checked against.
 void QuantiseKvLine(KvFormat format, TileScale scale, const float* x, size_t line, void* tile);
 
 }  // namespace ropeline

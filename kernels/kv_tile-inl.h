@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/convert-inl.h"
 #include "kernels/kv_format.h"
@@ -54,7 +55,20 @@ HWY_INLINE void FloatRowsFromF32(const float* in, size_t stride, size_t count, s
   }
 }
 
-// out[c][o] of a quantised tile.
+// Calls f(format as a constant) for a quantised format, so that what is inlined there has no branches left.
+template <class F>
+HWY_INLINE void WithQuantised(KvFormat format, const F& f) {
+  switch (format) {
+    case KvFormat::kQ80:
+      return f(std::integral_constant<KvFormat, KvFormat::kQ80>());
+    case KvFormat::kQ40:
+      return f(std::integral_constant<KvFormat, KvFormat::kQ40>());
+    default:
+      return f(std::integral_constant<KvFormat, KvFormat::kKivi4>());
+  }
+}
+
+// out[c][o] of a quantised tile. Give format and scale as constants.
 HWY_INLINE void QuantisedTileToF32(KvFormat format, TileScale scale, const uint8_t* tile, float* out) {
   const TileTag d;
   const hn::RebindToSigned<decltype(d)> di;
@@ -113,71 +127,79 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
   const size_t lanes = hn::Lanes(d);
   const bool q8 = format == KvFormat::kQ80;
   const bool from_least = scale == TileScale::kOfSummedFrom;
-  HWY_ALIGN float inverse[kKvTile];
-  HWY_ALIGN float least[kKvTile] = {};
-  auto* halves = reinterpret_cast<F16*>(tile);
-  // The scale of a line from its least and largest element.
-  const auto finish = [&](size_t i, size_t count, V low, V high) HWY_ATTR {
-    HWY_ALIGN float lows[16], highs[16];
-    hn::Store(low, d, lows);
-    hn::Store(high, d, highs);
-    for (size_t j = 0; j < count; ++j) {
-      const float extreme = -lows[j] > highs[j] ? lows[j] : highs[j];
-      float step = q8 ? (extreme < 0 ? -extreme : extreme) / 127 : extreme / -8;
-      if (from_least) {
-        step = (highs[j] - lows[j]) / 15;
-        const uint16_t bits = F16FromFloat(lows[j]);
-        reinterpret_cast<uint16_t*>(halves)[kKvTile + i + j] = bits;
-        least[i + j] = FloatFromF16(bits);
-      }
-      const uint16_t bits = F16FromFloat(step);
-      reinterpret_cast<uint16_t*>(halves)[i + j] = bits;
-      if (from_least) step = FloatFromF16(bits);
-      inverse[i + j] = step != 0 ? 1 / step : 0;
-    }
-  };
+  HWY_ALIGN float low[kKvTile], high[kKvTile];  // of each line
   if (scale == TileScale::kOfOutput) {
     for (size_t o = 0; o < kKvTile; o += lanes) {
-      V low = hn::LoadU(d, in + o), high = low;
+      V least = hn::LoadU(d, in + o), most = least;
       for (size_t c = 1; c < kKvTile; ++c) {
         const V x = hn::LoadU(d, in + c * stride + o);
-        low = hn::Min(low, x);
-        high = hn::Max(high, x);
+        least = hn::Min(least, x);
+        most = hn::Max(most, x);
       }
-      finish(o, lanes, low, high);
+      hn::Store(least, d, low + o);
+      hn::Store(most, d, high + o);
     }
   } else {
     for (size_t c = 0; c < kKvTile; ++c) {
       const float* row = in + c * stride;
-      V low = hn::LoadU(d, row), high = low;
+      V least = hn::LoadU(d, row), most = least;
       for (size_t o = lanes; o < kKvTile; o += lanes) {
         const V x = hn::LoadU(d, row + o);
-        low = hn::Min(low, x);
-        high = hn::Max(high, x);
+        least = hn::Min(least, x);
+        most = hn::Max(most, x);
       }
-      finish(c, 1, hn::MinOfLanes(d, low), hn::MaxOfLanes(d, high));
+      low[c] = hn::GetLane(hn::MinOfLanes(d, least));
+      high[c] = hn::GetLane(hn::MaxOfLanes(d, most));
     }
   }
+  HWY_ALIGN float inverse[kKvTile], start[kKvTile];
+  auto* halves = reinterpret_cast<F16*>(tile);
+  const V zero = hn::Zero(d);
+  for (size_t i = 0; i < kKvTile; i += lanes) {
+    const V least = hn::Load(d, low + i), most = hn::Load(d, high + i);
+    V step;
+    if (from_least) {
+      step = hn::Div(hn::Sub(most, least), hn::Set(d, 15.0f));
+    } else if (q8) {
+      step = hn::Div(hn::Max(hn::Neg(least), most), hn::Set(d, 127.0f));
+    } else {
+      const V extreme = hn::IfThenElse(hn::Gt(hn::Neg(least), most), least, most);
+      step = hn::Div(extreme, hn::Set(d, -8.0f));
+    }
+    // + 0: see QuantiseKvLine.
+    step = hn::Add(step, zero);
+    StoreF32(step, d, halves + i);
+    if (from_least) {
+      step = LoadF32(d, halves + i);
+      StoreF32(hn::Add(least, zero), d, halves + kKvTile + i);
+      hn::Store(LoadF32(d, halves + kKvTile + i), d, start + i);
+    }
+    hn::Store(hn::IfThenElse(hn::Eq(step, zero), zero, hn::Div(hn::Set(d, 1.0f), step)), d, inverse + i);
+  }
+  // Only the bits of a number, also where x is no number: its neighbours in the word belong to other lines.
+  // Adding 1.5·2^23 rounds to nearest, ties to even, and leaves the integer in the last bits.
   const auto number = [&](size_t c, size_t o) HWY_ATTR {
     V x = hn::LoadU(d, in + c * stride + o);
     if (scale == TileScale::kOfOutput) {
       x = hn::Mul(x, hn::Load(d, inverse + o));
     } else if (from_least) {
-      x = hn::Mul(hn::Sub(x, hn::Set(d, least[c])), hn::Set(d, inverse[c]));
+      x = hn::Mul(hn::Sub(x, hn::Set(d, start[c])), hn::Set(d, inverse[c]));
       x = hn::Min(hn::Max(x, hn::Zero(d)), hn::Set(d, 15.0f));
     } else {
       x = hn::Mul(x, hn::Set(d, inverse[c]));
     }
-    if (q8 || from_least) return hn::NearestInt(x);
-    return hn::Min(hn::ConvertTo(di, hn::Add(x, hn::Set(d, 8.5f))), hn::Set(di, 15));
+    if (q8 || from_least) {
+      return hn::And(hn::BitCast(di, hn::Add(x, hn::Set(d, 12582912.0f))), hn::Set(di, q8 ? 0xff : 0xf));
+    }
+    const auto truncated = hn::ConvertTo(di, hn::Add(x, hn::Set(d, 8.5f)));
+    return hn::And(hn::Min(truncated, hn::Set(di, 15)), hn::Set(di, 0xf));
   };
   auto* data = reinterpret_cast<uint16_t*>(tile + (from_least ? 4 : 2) * kKvTile);
   if (q8) {
     for (size_t pair = 0; pair < kKvTile / 2; ++pair) {
       for (size_t o = 0; o < kKvTile; o += lanes) {
-        const auto low = hn::And(number(2 * pair, o), hn::Set(di, 0xff));
-        const auto high = hn::And(hn::ShiftLeft<8>(number(2 * pair + 1, o)), hn::Set(di, 0xff00));
-        StoreU16(d, hn::BitCast(du, hn::Or(low, high)), data + pair * kKvTile + o);
+        const auto both = hn::Or(number(2 * pair, o), hn::ShiftLeft<8>(number(2 * pair + 1, o)));
+        StoreU16(d, hn::BitCast(du, both), data + pair * kKvTile + o);
       }
     }
     return;
@@ -188,9 +210,9 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
       const auto pair = [&](size_t c) HWY_ATTR {
         return hn::Or(number(8 * eight + c, o), hn::ShiftLeft<16>(number(8 * eight + c + 1, o)));
       };
-      const auto low = hn::Or(pair(0), hn::ShiftLeft<4>(pair(2)));
-      const auto high = hn::Or(hn::ShiftLeft<8>(pair(4)), hn::ShiftLeft<12>(pair(6)));
-      hn::StoreU(hn::BitCast(du, hn::Or(low, high)), du, words + eight * kKvTile + o);
+      const auto first = hn::Or(pair(0), hn::ShiftLeft<4>(pair(2)));
+      const auto second = hn::Or(hn::ShiftLeft<8>(pair(4)), hn::ShiftLeft<12>(pair(6)));
+      hn::StoreU(hn::BitCast(du, hn::Or(first, second)), du, words + eight * kKvTile + o);
     }
   }
 }
