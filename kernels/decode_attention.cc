@@ -43,6 +43,7 @@ struct Rows {
   float* sums;       // [count][d_v]
   WholeRows whole;   // of q
   float* largest_q;  // [tiles][count]
+  float* zeros;      // [tiles of values][count][kZeroLanes], of one chunk
 };
 
 HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
@@ -67,6 +68,7 @@ HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
   rows.whole.steps = take(steps);
   rows.whole.offsets = take(steps);
   rows.largest_q = take(steps);
+  rows.zeros = take(rows.d_v / kKvTile * rows.count * kZeroLanes);
   return rows;
 }
 
@@ -95,10 +97,14 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
   }
   const size_t bytes = KvTileBytes(format, kKvTile), tiles = rows.d_k / kKvTile;
   RoundedRows<kRows> rounded[kMostTiles];
+  HWY_ALIGN float zeros[kRows * kZeroLanes] = {};
   if (format == KvFormat::kKivi4) {
     for (size_t i = 0; i < tiles; ++i) {
-      RoundForTile<kRows, true, true>(q + i * kKvTile, kRowStep, rows.largest_q + i * rows.count + row,
-                                      keys + i * bytes, &rounded[i]);
+      const float* largest = rows.largest_q + i * rows.count + row;
+      float factors[kRows];
+      for (size_t r = 0; r < kRows; ++r) factors[r] = NumberFactor(largest[r]);
+      RoundForTile<kRows, TileZero::kMinimum>(q + i * kKvTile, kRowStep, largest, factors, keys + i * bytes,
+                                              &rounded[i], zeros);
     }
   }
   for (size_t i = 0; i < tiles; ++i, keys += bytes) {
@@ -121,6 +127,8 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
       product(std::false_type());
     }
   }
+  if (format != KvFormat::kKivi4) return;
+  for (size_t r = 0; r < kRows; ++r) AddZeros(zeros + r * kZeroLanes, scores + r * kChunk, kKvTile);
 }
 
 // Rows' weights · values of tokens [first, end) of one block, added to the sums. `largest`: of each row's
@@ -153,21 +161,25 @@ HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row,
     return;
   }
   // Weights of hidden tokens are zero.
-  const auto product = [&](auto nibbles, auto minimum) HWY_ATTR {
-    constexpr bool kNibbles = decltype(nibbles)::value, kMinimum = decltype(minimum)::value;
+  const auto product = [&](auto zero) HWY_ATTR {
+    constexpr TileZero kZero = decltype(zero)::value;
+    constexpr bool kNibbles = kZero != TileZero::kNone, kMinimum = kZero == TileZero::kMinimum;
     RoundedRows<kRows> rounded[kMostTiles];
     const size_t bytes = KvTileBytes(format, kKvTile), tiles = rows.d_v / kKvTile;
+    float factors[kRows];
+    for (size_t r = 0; r < kRows; ++r) factors[r] = NumberFactor(largest[r]);
     for (size_t i = 0; i < tiles; ++i) {
-      RoundForTile<kRows, kNibbles, kMinimum>(weights, kChunk, largest, values + i * bytes, &rounded[i]);
+      RoundForTile<kRows, kZero>(weights, kChunk, largest, factors, values + i * bytes, &rounded[i],
+                                 rows.zeros + (i * rows.count + row) * kZeroLanes);
     }
     for (size_t i = 0; i < tiles; ++i, values += bytes) {
       RoundedProduct<kRows, kNibbles, kMinimum, false>(rounded[i], values, sums + i * kKvTile, rows.d_v,
                                                        stream.Ahead(values));
     }
   };
-  if (format == KvFormat::kQ80) return product(std::false_type(), std::false_type());
-  if (format == KvFormat::kQ40) return product(std::true_type(), std::false_type());
-  product(std::true_type(), std::true_type());
+  if (format == KvFormat::kQ80) return product(std::integral_constant<TileZero, TileZero::kNone>());
+  if (format == KvFormat::kQ40) return product(std::integral_constant<TileZero, TileZero::kEight>());
+  product(std::integral_constant<TileZero, TileZero::kMinimum>());
 }
 
 // Tokens [first, end) of one KV head, `first` and `end` in blocks that follow each other; next: the keys
@@ -202,6 +214,9 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
     }
     for (size_t r = 0; r < group; ++r) largest[r] = LargestWeight(largest[r], states[r]);
     for (size_t r = group; r < rows.count; ++r) largest[r] = 0;
+    const bool has_zeros = IsQuantised(cache.shape().format) && cache.shape().format != KvFormat::kQ80;
+    const size_t tiles = rows.d_v / kKvTile;
+    for (size_t i = 0; has_zeros && i < tiles * rows.count * kZeroLanes; ++i) rows.zeros[i] = 0;
     for (size_t b = 0; b < blocks; ++b) {
       const size_t low = from > start + b * kKvTile ? from - start - b * kKvTile : 0;
       const size_t left = to - start - b * kKvTile;
@@ -210,6 +225,12 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
           ValueProduct<count>(cache, rows, row, head, block + b, low, left < kKvTile ? left : kKvTile, values,
                               rows.scores + row * kChunk + b * kKvTile, largest + row);
         });
+      }
+    }
+    for (size_t i = 0; has_zeros && i < tiles; ++i) {
+      for (size_t r = 0; r < group; ++r) {
+        AddZeros(rows.zeros + (i * rows.count + r) * kZeroLanes, rows.sums + r * rows.d_v + i * kKvTile,
+                 kKvTile);
       }
     }
     from = start + kChunk;

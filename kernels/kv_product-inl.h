@@ -186,17 +186,32 @@ HWY_INLINE VInt LoadBytePairs(const int8_t* p) {
 #endif
 }
 
+// Nibble j of each 16-bit word, 0 … 15.
+template <int j>
+HWY_INLINE VInt NibblePair(VInt words) {
+  const TileInt di;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (j == 3) {
+    const hn::Repartition<uint16_t, TileInt> d16;
+    return hn::BitCast(di, hn::ShiftRight<12>(hn::BitCast(d16, words)));
+  }
+#endif
+  // What a shift brings into the upper half is masked.
+  const VInt shifted = j == 0 ? words : hn::ShiftRight<4 * j>(words);
+  return hn::And(shifted, hn::Set(di, 0x000f000f));
+}
+
 HWY_INLINE VInt BroadcastPair(const int16_t* p) {
   int32_t both;
   std::memcpy(&both, p, sizeof(both));
   return hn::Set(TileInt(), both);
 }
 
-// data: a tile's bytes (kNibbles: words of nibbles), a [kRows][32] int16. finish(r, o, sum_low, sum_high)
-// takes the sums of outputs [o, o + lanes) and [o + lanes, o + 2·lanes). Nibbles count from 0.
-template <size_t kRows, bool kNibbles, class Finish>
+// data: a tile's bytes (kNibbles: words of nibbles), a [kRows][32] int16. at(o) prepares for outputs [o, o +
+// 2 · lanes) and returns what takes a row's sums of them: finish(r, sum_low, sum_high).
+template <size_t kRows, bool kNibbles, class At>
 HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_RESTRICT data,
-                             const uint8_t* ahead, const Finish& finish) {
+                             const uint8_t* ahead, const At& at) {
   const TileInt di;
   const size_t lanes = hn::Lanes(di);
   for (size_t o = 0; o < kKvTile; o += 2 * lanes) {
@@ -210,16 +225,15 @@ HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_R
       });
     };
     if constexpr (kNibbles) {
-      const auto mask = hn::Set(di, 0x000f000f);
       const auto* words = reinterpret_cast<const int32_t*>(data) + o;
       for (size_t c = 0; c < kKvTile; c += 8, words += kKvTile) {
         hwy::Prefetch(ahead + c / 8 * 128 + 4 * o);
         hwy::Prefetch(ahead + c / 8 * 128 + 4 * (o + lanes));
         const VInt word_low = hn::LoadU(di, words), word_high = hn::LoadU(di, words + lanes);
-        add(c, hn::And(word_low, mask), hn::And(word_high, mask));
-        add(c + 2, hn::And(hn::ShiftRight<4>(word_low), mask), hn::And(hn::ShiftRight<4>(word_high), mask));
-        add(c + 4, hn::And(hn::ShiftRight<8>(word_low), mask), hn::And(hn::ShiftRight<8>(word_high), mask));
-        add(c + 6, hn::And(hn::ShiftRight<12>(word_low), mask), hn::And(hn::ShiftRight<12>(word_high), mask));
+        add(c, NibblePair<0>(word_low), NibblePair<0>(word_high));
+        add(c + 2, NibblePair<1>(word_low), NibblePair<1>(word_high));
+        add(c + 4, NibblePair<2>(word_low), NibblePair<2>(word_high));
+        add(c + 6, NibblePair<3>(word_low), NibblePair<3>(word_high));
       }
     } else {
       const auto* bytes = reinterpret_cast<const int8_t*>(data) + 2 * o;
@@ -228,22 +242,20 @@ HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_R
         add(c, LoadBytePairs(bytes), LoadBytePairs(bytes + 2 * lanes));
       }
     }
-    ForRows<kRows>([&](auto r) HWY_ATTR { finish(r, o, low[r], high[r]); });
+    const auto finish = at(o);
+    ForRows<kRows>([&](auto r) HWY_ATTR { finish(r, low[r], high[r]); });
   }
 }
 
-// x[i] · factor to the nearest whole number, for 32 of them, |x · factor| <= 32767; returns their sum, which
-// fits in 24 bits.
-HWY_INLINE float RoundRow(const float* x, float factor, int16_t* out) {
-  const TileTag d;
-  const hn::Rebind<int16_t, decltype(d)> d16;
-  auto sum = hn::Zero(d);
-  for (size_t i = 0; i < kKvTile; i += hn::Lanes(d)) {
-    const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, factor)));
-    sum = hn::Add(sum, hn::ConvertTo(d, whole));
-    hn::StoreU(hn::DemoteTo(d16, whole), d16, out + i);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
+// |x| beyond which RoundedNumber is not exact.
+inline constexpr float kMostNumber = 32767;
+
+// x to the nearest whole number, |x| <= 2^22.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Vec<hn::RebindToSigned<D>> RoundedNumber(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  // Adding 1.5·2^23 leaves it in the low bits.
+  return hn::Sub(hn::BitCast(di, hn::Add(x, hn::Set(d, 12582912.0f))), hn::Set(di, 0x4b400000));
 }
 
 HWY_INLINE float LargestMagnitude(const float* x, size_t n) {
@@ -253,8 +265,9 @@ HWY_INLINE float LargestMagnitude(const float* x, size_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-// Below this a row counts as zero: its reciprocal would be infinite.
-inline constexpr float kLeast = 1e-30f;
+// What brings the largest magnitude to 32767. Below 1e-30 a row counts as zero: its reciprocal would be
+// infinite.
+HWY_INLINE float NumberFactor(float largest) { return largest > 1e-30f ? kMostNumber / largest : 0; }
 
 // Zero; NaN where one of 32 x is a NaN or infinite.
 HWY_INLINE float NothingOf(const float* x) {
@@ -268,20 +281,28 @@ HWY_INLINE float NothingOf(const float* x) {
 struct WholeRows {
   int16_t* numbers;  // [tiles][rows][32]
   float* steps;      // [tiles][rows]: what one of them stands for
-  float* offsets;    // [tiles][rows]: −8 · their sum, for nibbles that count from 8
+  float* offsets;    // [tiles][rows]: −8 · step · their sum, for nibbles that count from 8
 };
 
 // a [rows][a_stride], columns filled up with zeros to a multiple of 32.
 HWY_INLINE void RoundRows(const float* a, size_t a_stride, size_t rows, size_t tiles, WholeRows out) {
+  const TileTag d;
+  const hn::Rebind<int16_t, decltype(d)> d16;
   for (size_t i = 0; i < tiles; ++i) {
     for (size_t r = 0; r < rows; ++r) {
       const float* x = a + r * a_stride + i * kKvTile;
       const float largest = LargestMagnitude(x, kKvTile);
-      const float factor = largest > kLeast ? 32767 / largest : 0;
+      const auto factor = hn::Set(d, NumberFactor(largest));
       const size_t at = i * rows + r;
       // A NaN or an infinity among x, which has no whole number, makes the step a NaN.
-      out.steps[at] = largest / 32767 + NothingOf(x);
-      out.offsets[at] = -8 * RoundRow(x, factor, out.numbers + at * kKvTile);
+      out.steps[at] = largest / kMostNumber + NothingOf(x);
+      auto sum = hn::Zero(d);
+      for (size_t c = 0; c < kKvTile; c += hn::Lanes(d)) {
+        const auto number = RoundedNumber(d, hn::Mul(hn::LoadU(d, x + c), factor));
+        sum = hn::Add(sum, hn::ConvertTo(d, number));  // below 2^24: exact
+        hn::StoreU(hn::DemoteTo(d16, number), d16, out.numbers + at * kKvTile + c);
+      }
+      out.offsets[at] = -8 * out.steps[at] * hn::GetLane(hn::SumOfLanes(d, sum));
     }
   }
 }
@@ -294,69 +315,76 @@ HWY_INLINE void ScaledOutputProduct(WholeRows a, const uint8_t* HWY_RESTRICT til
   const size_t lanes = hn::Lanes(d);
   const auto* scales = reinterpret_cast<const F16*>(tile);
   hwy::Prefetch(ahead);
-  WholeProduct<kRows, kNibbles>(a.numbers, tile + 2 * kKvTile, ahead + 2 * kKvTile,
-                                [&](auto r, size_t o, VInt sum_low, VInt sum_high) HWY_ATTR {
-                                  const auto step = hn::Set(d, a.steps[r]);
-                                  const auto offset = hn::Set(d, kNibbles ? a.offsets[r] : 0.0f);
-                                  const auto put = [&](size_t at, VInt sum) HWY_ATTR {
-                                    auto number = hn::ConvertTo(d, sum);
-                                    if constexpr (kNibbles) number = hn::Add(number, offset);
-                                    const auto factor = hn::Mul(step, LoadF32(d, scales + at));
-                                    float* to = out + r * out_stride + at;
-                                    const auto value = kFresh ? hn::Mul(number, factor)
-                                                              : hn::MulAdd(number, factor, hn::LoadU(d, to));
-                                    hn::StoreU(value, d, to);
-                                  };
-                                  put(o, sum_low);
-                                  put(o + lanes, sum_high);
-                                });
+  WholeProduct<kRows, kNibbles>(a.numbers, tile + 2 * kKvTile, ahead + 2 * kKvTile, [&](size_t o) HWY_ATTR {
+    const auto scale_low = LoadF32(d, scales + o), scale_high = LoadF32(d, scales + o + lanes);
+    return [=](auto r, VInt sum_low, VInt sum_high) HWY_ATTR {
+      const auto step = hn::Set(d, a.steps[r]);
+      const auto offset = hn::Set(d, kNibbles ? a.offsets[r] : 0.0f);
+      float* to = out + r * out_stride + o;
+      const auto low = hn::MulAdd(hn::ConvertTo(d, sum_low), step, offset);
+      const auto high = hn::MulAdd(hn::ConvertTo(d, sum_high), step, offset);
+      const auto old_low = kFresh ? hn::Zero(d) : hn::LoadU(d, to);
+      const auto old_high = kFresh ? hn::Zero(d) : hn::LoadU(d, to + lanes);
+      hn::StoreU(hn::MulAdd(low, scale_low, old_low), d, to);
+      hn::StoreU(hn::MulAdd(high, scale_high, old_high), d, to + lanes);
+    };
+  });
 }
 
 // Rows that take in the scales of the summed index are rounded for each tile anew:
-//   Σ_c a[r][c]·(scale[c]·q[c][o] + minimum[c]) = step[r]·Σ_c number[r][c]·q[c][o] + offset[r]
-// A block's tiles are rounded before they are multiplied, because a rounding is a long chain (a reduction, a
-// division, a store) that others can overlap.
+//   Σ_c a[r][c]·(scale[c]·q[c][o] + zero[c]) = step[r]·Σ_c number[r][c]·q[c][o] + Σ_c a[r][c]·zero[c]
+// The last sum, which is the same for all outputs, is kept apart. A block's tiles are rounded before they are
+// multiplied, because a rounding is a long chain (a reduction, a conversion, a store) that others can
+// overlap.
 template <size_t kRows>
 struct RoundedRows {
   HWY_ALIGN int16_t numbers[kRows * kKvTile];
   float steps[kRows];
-  float offsets[kRows];
 };
 
-// a [kRows][a_stride], 32 columns, zero where the sum has none; `largest` [kRows]: bounds of |a[r][c]|.
-template <size_t kRows, bool kNibbles, bool kMinimum>
+inline constexpr size_t kZeroLanes = 16;  // partial sums of a[r][c]·zero[c] that a row keeps
+
+// What q = 0 stands for: nothing, −8 · scale, or the tile's minimum.
+enum class TileZero { kNone, kEight, kMinimum };
+
+// a [kRows][a_stride], 32 columns, zero where the sum has none; `largest` [kRows]: bounds of |a[r][c]|;
+// `factors` [kRows]: their NumberFactor; `zeros` [kRows][kZeroLanes] is added to.
+template <size_t kRows, TileZero kZero>
 HWY_INLINE void RoundForTile(const float* HWY_RESTRICT a, size_t a_stride, const float* HWY_RESTRICT largest,
-                             const uint8_t* HWY_RESTRICT tile, RoundedRows<kRows>* out) {
+                             const float* HWY_RESTRICT factors, const uint8_t* HWY_RESTRICT tile,
+                             RoundedRows<kRows>* HWY_RESTRICT out, float* HWY_RESTRICT zeros) {
   const TileTag d;
+  const hn::Rebind<int16_t, decltype(d)> d16;
   const size_t lanes = hn::Lanes(d);
   const auto* halves = reinterpret_cast<const F16*>(tile);
   HWY_ALIGN float scales[kKvTile];
-  HWY_ALIGN float least[kKvTile];
+  HWY_ALIGN float zero[kKvTile];
+  auto largest_scales = hn::Zero(d);
   for (size_t c = 0; c < kKvTile; c += lanes) {
-    hn::Store(LoadF32(d, halves + c), d, scales + c);
-    if constexpr (kMinimum) hn::Store(LoadF32(d, halves + kKvTile + c), d, least + c);
+    const auto scale = LoadF32(d, halves + c);
+    hn::Store(scale, d, scales + c);
+    largest_scales = hn::Max(largest_scales, hn::Abs(scale));
+    if constexpr (kZero == TileZero::kMinimum) hn::Store(LoadF32(d, halves + kKvTile + c), d, zero + c);
+    if constexpr (kZero == TileZero::kEight) hn::Store(hn::Mul(scale, hn::Set(d, -8.0f)), d, zero + c);
   }
-  const float largest_scale = LargestMagnitude(scales, kKvTile);
+  const float largest_scale = hn::GetLane(hn::MaxOfLanes(d, largest_scales));
+  const float scale_factor = NumberFactor(largest_scale) / kMostNumber;
   for (size_t r = 0; r < kRows; ++r) {
-    HWY_ALIGN float scaled[kKvTile];
-    auto from_least = hn::Zero(d);
+    const auto factor = hn::Set(d, factors[r] * scale_factor);
     for (size_t c = 0; c < kKvTile; c += lanes) {
       const auto x = hn::LoadU(d, a + r * a_stride + c);
-      hn::Store(hn::Mul(x, hn::Load(d, scales + c)), d, scaled + c);
-      if constexpr (kMinimum) from_least = hn::MulAdd(x, hn::Load(d, least + c), from_least);
+      const auto number = RoundedNumber(d, hn::Mul(x, hn::Mul(factor, hn::Load(d, scales + c))));
+      hn::StoreU(hn::DemoteTo(d16, number), d16, out->numbers + r * kKvTile + c);
+      if constexpr (kZero != TileZero::kNone) {
+        float* sum = zeros + r * kZeroLanes + c % kZeroLanes;
+        hn::StoreU(hn::MulAdd(x, hn::Load(d, zero + c), hn::LoadU(d, sum)), d, sum);
+      }
     }
-    const float bound = largest[r] * largest_scale;
-    out->steps[r] = bound / 32767;
-    const float sum = RoundRow(scaled, bound > kLeast ? 32767 / bound : 0, out->numbers + r * kKvTile);
-    if constexpr (kMinimum) {
-      out->offsets[r] = hn::GetLane(hn::SumOfLanes(d, from_least));
-    } else {
-      out->offsets[r] = kNibbles ? -8 * sum * out->steps[r] : 0;
-    }
+    out->steps[r] = largest[r] * largest_scale / kMostNumber;
   }
 }
 
-// out[r][o] += step[r]·Σ_c number[r][c]·q[c][o] + offset[r]; kFresh: overwritten.
+// out[r][o] += step[r]·Σ_c number[r][c]·q[c][o]; kFresh: overwritten.
 template <size_t kRows, bool kNibbles, bool kMinimum, bool kFresh>
 HWY_INLINE void RoundedProduct(const RoundedRows<kRows>& rows, const uint8_t* HWY_RESTRICT tile,
                                float* HWY_RESTRICT out, size_t out_stride, const uint8_t* ahead) {
@@ -365,18 +393,26 @@ HWY_INLINE void RoundedProduct(const RoundedRows<kRows>& rows, const uint8_t* HW
   constexpr size_t kHeader = (kMinimum ? 4 : 2) * kKvTile;
   hwy::Prefetch(ahead);
   if constexpr (kMinimum) hwy::Prefetch(ahead + 64);
-  WholeProduct<kRows, kNibbles>(rows.numbers, tile + kHeader, ahead + kHeader,
-                                [&](auto r, size_t o, VInt sum_low, VInt sum_high) HWY_ATTR {
-                                  const auto step = hn::Set(d, rows.steps[r]);
-                                  const auto offset = hn::Set(d, rows.offsets[r]);
-                                  const auto put = [&](size_t at, VInt sum) HWY_ATTR {
-                                    float* to = out + r * out_stride + at;
-                                    const auto old = kFresh ? offset : hn::Add(offset, hn::LoadU(d, to));
-                                    hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum), step, old), d, to);
-                                  };
-                                  put(o, sum_low);
-                                  put(o + lanes, sum_high);
-                                });
+  WholeProduct<kRows, kNibbles>(rows.numbers, tile + kHeader, ahead + kHeader, [&](size_t o) HWY_ATTR {
+    return [&, o](auto r, VInt sum_low, VInt sum_high) HWY_ATTR {
+      const auto step = hn::Set(d, rows.steps[r]);
+      float* to = out + r * out_stride + o;
+      const auto old_low = kFresh ? hn::Zero(d) : hn::LoadU(d, to);
+      const auto old_high = kFresh ? hn::Zero(d) : hn::LoadU(d, to + lanes);
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum_low), step, old_low), d, to);
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum_high), step, old_high), d, to + lanes);
+    };
+  });
+}
+
+// A row's sum over zeros, added to `count` of its outputs (a multiple of 32).
+HWY_INLINE void AddZeros(const float* zeros, float* out, size_t count) {
+  const TileTag d;
+  auto sum = hn::Zero(d);
+  for (size_t i = 0; i < kZeroLanes; i += hn::Lanes(d)) sum = hn::Add(sum, hn::LoadU(d, zeros + i));
+  const auto all = hn::Set(d, hn::GetLane(hn::SumOfLanes(d, sum)));
+  for (size_t o = 0; o < count; o += hn::Lanes(d))
+    hn::StoreU(hn::Add(hn::LoadU(d, out + o), all), d, out + o);
 }
 
 }  // namespace HWY_NAMESPACE
