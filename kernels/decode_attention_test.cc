@@ -48,9 +48,10 @@ struct Inputs {
 double WorstError(const Inputs& in, const std::vector<float>& out, std::string* where) {
   const KvShape& shape = in.cache.shape();
   double worst = 0;
+  const ReferenceCache cache(in.cache);
   for (size_t h = 0; h < in.call.n_heads; ++h) {
     const auto row =
-        ReferenceAttention(in.cache, in.call.bias, true, h, h / in.call.Group(), in.call.position,
+        ReferenceAttention(cache, in.call.bias, true, h, h / in.call.Group(), in.call.position,
                            in.q.data() + h * shape.d_head_k, static_cast<double>(in.call.scale));
     for (size_t i = 0; i < shape.d_head_v; ++i) {
       const double error = std::abs(static_cast<double>(out[h * shape.d_head_v + i]) - row.out[i]);

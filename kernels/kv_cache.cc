@@ -353,6 +353,10 @@ Cost KvAppendCost(const KvShape& shape, size_t count, bool rotated) {
           .flops = rotated ? 3 * tokens * keys : 0};
 }
 
+void TransposeRows(const float* rows, size_t stride, size_t columns, float* out) {
+  HWY_DYNAMIC_DISPATCH(TransposeKeys)(rows, stride, columns, out);
+}
+
 void KeyBlockAsF32(const KvCache& cache, size_t head, size_t block, float* out) {
   const KvShape& shape = cache.shape();
   if (cache.IsUnfinished(block)) {

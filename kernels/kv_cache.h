@@ -90,6 +90,9 @@ class KvCache {
   uint16_t* unfinished_ = nullptr;
 };
 
+// 32 rows, `stride` floats apart, of `columns` (a multiple of 4) to out [columns][32], 16-byte aligned.
+void TransposeRows(const float* rows, size_t stride, size_t columns, float* out);
+
 // Bytes of `count` new tokens: read in f32, written as stored. No flops counted for conversions.
 Cost KvAppendCost(const KvShape& shape, size_t count, bool rotated);
 

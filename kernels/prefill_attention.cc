@@ -165,12 +165,16 @@ Scratch LayOut(const PrefillAttention& call, size_t rows) {
   return scratch;
 }
 
-// keys [latent or more][32] to values [tiles][32][32].
-void ValuesOfKeys(const float* keys, size_t latent, float* values) {
+// keys [d_k][32] to values [tiles][32][32] of the first `latent` dimensions.
+void ValuesOfKeys(const float* keys, size_t d_k, size_t latent, float* values) {
   for (size_t i = 0; i < latent; i += kKvTile, values += kKvTile * kKvTile) {
-    const size_t width = std::min(kKvTile, latent - i);
-    for (size_t t = 0; t < kKvTile; ++t) {
-      for (size_t j = 0; j < width; ++j) values[t * kKvTile + j] = keys[(i + j) * kKvTile + t];
+    if (i + kKvTile <= d_k) {
+      TransposeRows(keys + i * kKvTile, kKvTile, kKvTile, values);
+      continue;
+    }
+    for (size_t j = 0; j < kKvTile * kKvTile; ++j) {
+      const size_t t = j / kKvTile, dimension = i + j % kKvTile;
+      values[j] = dimension < latent ? keys[dimension * kKvTile + t] : 0;
     }
   }
 }
@@ -237,7 +241,7 @@ void AttendPrefillUnit(const PrefillAttention& call, size_t index, float* out) {
       for (size_t b = 0; b < blocks; ++b) {
         float* to = scratch.values + b * tiles * tile;
         if (call.latent != 0) {
-          ValuesOfKeys(keys + b * shape.d_head_k * kKvTile, call.latent, to);
+          ValuesOfKeys(keys + b * shape.d_head_k * kKvTile, shape.d_head_k, call.latent, to);
         } else {
           ValueBlockAsF32(cache, kv_head, block + b, to);
         }
