@@ -55,6 +55,8 @@ int Main(int argc, char** argv) {
   AddInputForms(plan, &rows);
   AddScoreForms(plan, &rows);
   AddRotationForms(plan, &rows);
+  AddAttentionRows(plan, &rows, &skipped);
+  AddKvCacheRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {
     for (const Row& row : rows) fmt::print("{}\n", row.name.Text());

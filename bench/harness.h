@@ -65,6 +65,10 @@ void AddInputForms(const Plan& plan, std::vector<Row>* rows);
 void AddScoreForms(const Plan& plan, std::vector<Row>* rows);
 void AddRotationForms(const Plan& plan, std::vector<Row>* rows);
 
+// attention: decode and prefill; kv_cache: what is done to the cache.
+void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
+void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
+
 // Sets counters angle_error_32k, _131k, _1m (radians, from the exact angle) and angle_error_vs_f32_… (from
 // the f32 angle that checkpoints were trained with).
 void AddAngleErrors(AngleWay way, Row* row);

@@ -81,7 +81,7 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
   const uint8_t* keys = cache.KeyBlock(head, block);
   const float* q = rows.q + row * kRowStep;
   const auto numbers = [&](const auto* m) HWY_ATTR {
-    NumberProduct<kRows, kRowStep, 1, true, true>(q, Numbers{m, kKvTile, d_head}, scores, kChunk,
+    NumberProduct<kRows, kRowStep, 1, true, true>(q, NumbersAt(m, kKvTile, d_head), scores, kChunk,
                                                   stream.Ahead(keys));
   };
   if (cache.IsUnfinished(block)) return numbers(reinterpret_cast<const F16*>(cache.UnfinishedKeys(head)));
@@ -146,7 +146,7 @@ HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row,
       const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
       const auto numbers = [&](const auto* m) HWY_ATTR {
         NumberProduct<kRows, kChunk, 1, false, true>(weights + first,
-                                                     Numbers{m + first * width, width, end - first}, sums,
+                                                     NumbersAt(m + first * width, width, end - first), sums,
                                                      rows.d_v, stream.Ahead(values));
       };
       if (format == KvFormat::kF32) {
@@ -345,8 +345,8 @@ struct Visible {
   size_t sinks, first, end;
 };
 
-Visible VisibleOf(const DecodeAttention& call) {
-  const size_t end = std::min(call.cache->n(), call.position + 1);
+Visible VisibleOf(const DecodeAttention& call, size_t n) {
+  const size_t end = std::min(n, call.position + 1);
   const AttentionBias& bias = call.bias;
   size_t first = 0;
   if (bias.window != 0 && call.position + 1 > bias.window) first = call.position + 1 - bias.window;
@@ -371,10 +371,12 @@ const char* BiasKindName(BiasKind kind) {
   return "";
 }
 
-size_t VisibleTokens(const DecodeAttention& call) {
-  const Visible visible = VisibleOf(call);
+size_t VisibleTokens(const DecodeAttention& call, size_t n) {
+  const Visible visible = VisibleOf(call, n);
   return visible.sinks + visible.end - visible.first;
 }
+
+size_t VisibleTokens(const DecodeAttention& call) { return VisibleTokens(call, call.cache->n()); }
 
 size_t DecodeSlices(const DecodeAttention& call, size_t threads) {
   const size_t heads = call.cache->shape().n_kv_heads;
@@ -395,7 +397,7 @@ void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* 
     have = need;
   }
   const size_t head = unit / slices, slice = unit % slices;
-  const Visible visible = VisibleOf(call);
+  const Visible visible = VisibleOf(call, call.cache->n());
   // Slices end where blocks do.
   const size_t from = visible.first / kKvTile, blocks = (visible.end + kKvTile - 1) / kKvTile - from;
   const auto boundary = [&](size_t s) { return (from + blocks * s / slices) * kKvTile; };

@@ -34,7 +34,7 @@ void Attend(const DecodeAttention& call, float* out);
 // [Group()][d_head_v + 2], the sum of weighted values, the largest score and the sum of weights.
 size_t DecodeSlices(const DecodeAttention& call, size_t threads);  // fewest that share out evenly
 inline constexpr size_t kMostGroup = 256;                          // query heads of one KV head
-inline constexpr size_t kMostDecodeDimensions = 1024;  // of a head
+inline constexpr size_t kMostDecodeDimensions = 1024;              // of a head
 size_t PartialFloats(const DecodeAttention& call);                 // of one unit
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial);
 // Of all units of heads [head, head + heads): exact, whatever the slices (Milakov & Gimelshein 2018, "Online
@@ -47,6 +47,7 @@ void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t s
 Cost DecodeAttentionCost(const DecodeAttention& call);
 // Tokens that the query sees.
 size_t VisibleTokens(const DecodeAttention& call);
+size_t VisibleTokens(const DecodeAttention& call, size_t n);  // of a cache of n tokens
 
 }  // namespace ropeline
 

@@ -65,6 +65,11 @@ struct Numbers {
   size_t piece_stride = 0;
 };
 
+template <typename T>
+HWY_INLINE Numbers<T> NumbersAt(const T* m, size_t stride, size_t count) {
+  return Numbers<T>{m, stride, count};
+}
+
 // Element (r, c) of the rows is a[r·kRowStep + c·kColumnStep]: constants, so that a dozen rows need one
 // pointer. c goes on from piece to piece. 32 outputs of each row of m are used, whatever stands there.
 // kFresh: out is overwritten, else added to. `ahead`, where it is not nullptr, is asked for, as many bytes as
@@ -159,9 +164,12 @@ using VInt = hn::Vec<TileInt>;
 
 // Each lane holds two 16-bit numbers: sum + a.low · b.low + a.high · b.high.
 HWY_INLINE VInt AddDot(VInt a, VInt b, VInt sum) {
-  const TileInt di;
+  [[maybe_unused]] const TileInt di;
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3_DL
-  return VInt{_mm512_dpwssd_epi32(sum.raw, a.raw, b.raw)};
+  // Highway requires VNNI of the CPU for this target, but does not tell the compiler, which refuses the
+  // intrinsic.
+  asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(b.raw));
+  return sum;
 #elif HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
   const hn::Repartition<int16_t, TileInt> d16;
   VInt unused = hn::Zero(di);

@@ -264,11 +264,11 @@ void AttendPrefill(const PrefillAttention& call, float* out) {
   for (size_t unit = 0; unit < PrefillUnits(call); ++unit) AttendPrefillUnit(call, unit, out);
 }
 
-double SeenPairs(const PrefillAttention& call) {
+double SeenPairs(const PrefillAttention& call, size_t n) {
   double pairs = 0;
   for (size_t t = 0; t < call.n_q; ++t) {
     const size_t position = call.first_position + t;
-    const Seen seen = SeenInChunk(call, position, 0, call.cache->n(), call.cache->n());
+    const Seen seen = SeenInChunk(call, position, 0, n, n);
     const size_t sinks = std::min({seen.sinks, seen.low, seen.high});
     pairs += static_cast<double>(sinks + (seen.high > seen.low ? seen.high - seen.low : 0));
   }
@@ -276,13 +276,16 @@ double SeenPairs(const PrefillAttention& call) {
 }
 
 Cost PrefillAttentionCost(const PrefillAttention& call) {
+  return PrefillAttentionCost(call, call.cache->n());
+}
+
+Cost PrefillAttentionCost(const PrefillAttention& call, size_t n) {
   const KvShape& shape = call.cache->shape();
   const auto heads = static_cast<double>(call.n_heads), queries = static_cast<double>(call.n_q);
   const auto d_k = static_cast<double>(shape.d_head_k), d_v = static_cast<double>(call.ValueDimensions());
-  return {
-      .bytes_read = static_cast<double>(call.cache->n()) * shape.BytesPerToken() + 4 * queries * heads * d_k,
-      .bytes_written = 4 * queries * heads * d_v,
-      .flops = 2 * heads * SeenPairs(call) * (d_k + d_v)};
+  return {.bytes_read = static_cast<double>(n) * shape.BytesPerToken() + 4 * queries * heads * d_k,
+          .bytes_written = 4 * queries * heads * d_v,
+          .flops = 2 * heads * SeenPairs(call, n) * (d_k + d_v)};
 }
 
 }  // namespace ropeline

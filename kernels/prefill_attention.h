@@ -41,9 +41,11 @@ size_t PrefillUnits(const PrefillAttention& call);
 void AttendPrefillUnit(const PrefillAttention& call, size_t unit, float* out);
 
 // (query, key) pairs that are seen, per head.
-double SeenPairs(const PrefillAttention& call);
+double SeenPairs(const PrefillAttention& call, size_t n);
 // Two flops for each product of q·k and p·v over the seen pairs; Q, K and V read once, the result written.
+// n: the cache's tokens, where they are other than those it has now.
 Cost PrefillAttentionCost(const PrefillAttention& call);
+Cost PrefillAttentionCost(const PrefillAttention& call, size_t n);
 
 }  // namespace ropeline
 

@@ -258,16 +258,16 @@ INSTANTIATE_TEST_SUITE_P(Targets, Prefill, testing::ValuesIn(SupportedTargetName
 
 TEST(PrefillAttentionCost, CountsSeenPairs) {
   Inputs in(KvFormat::kF32, {100, 100, 2, 1, 32, 32});
-  EXPECT_EQ(SeenPairs(in.call), 100 * 101 / 2);
+  EXPECT_EQ(SeenPairs(in.call, 100), 100 * 101 / 2);
   EXPECT_EQ(PrefillAttentionCost(in.call).flops, 2.0 * 2 * 5050 * 64);
   in.call.causal = false;
-  EXPECT_EQ(SeenPairs(in.call), 100 * 100);
+  EXPECT_EQ(SeenPairs(in.call, 100), 100 * 100);
   in.call.causal = true;
   in.call.bias.window = 10;
-  EXPECT_EQ(SeenPairs(in.call), 55 + 90 * 10);
+  EXPECT_EQ(SeenPairs(in.call, 100), 55 + 90 * 10);
   in.call.bias.sinks = 2;
   // Query 10 has one sink before its window, the 89 after it two.
-  EXPECT_EQ(SeenPairs(in.call), 55 + 90 * 10 + 1 + 89 * 2);
+  EXPECT_EQ(SeenPairs(in.call, 100), 55 + 90 * 10 + 1 + 89 * 2);
 }
 
 }  // namespace
