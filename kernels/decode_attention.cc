@@ -237,19 +237,8 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
   }
 }
 
-// Ranges of tokens: [0, sinks) and [window's first, n), cut to the slice.
-template <BiasKind kBias>
-HWY_INLINE void AttendRanges(const DecodeAttention& call, const Rows& rows, size_t head, size_t sinks_end,
-                             size_t first, size_t end, const uint8_t* next, SoftmaxState* states) {
-  const KvCache& cache = *call.cache;
-  if (sinks_end > 0) {
-    AttendRange<kBias>(call, rows, head, 0, sinks_end, cache.KeyBlock(head, first / kKvTile), states);
-  }
-  if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
-}
-
-// One unit: tokens [0, sinks_end) and [first, end). partial [group][d_head_v + 2].
-void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, size_t first, size_t end,
+// One unit: `count` ranges of tokens; next: the keys read after them. partial [group][d_head_v + 2].
+void AttendTokens(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
                   const uint8_t* next, float* scratch, float* partial) {
   const TileTag d;
   const KvShape& shape = call.cache->shape();
@@ -276,9 +265,11 @@ void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, si
   for (size_t r = 0; r < group; ++r) states[r] = {};
   const auto attend = [&](auto bias) HWY_ATTR {
     constexpr BiasKind kBias = decltype(bias)::value;
-    const uint8_t* window = call.cache->KeyBlock(head, first / kKvTile);
-    if (sinks_end > 0) AttendRange<kBias>(call, rows, head, 0, sinks_end, window, states);
-    if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
+    for (size_t i = 0; i < count; ++i) {
+      const bool last = i + 1 == count;
+      const uint8_t* after = last ? next : call.cache->KeyBlock(head, ranges[i + 1].first / kKvTile);
+      AttendRange<kBias>(call, rows, head, ranges[i].first, ranges[i].end, after, states);
+    }
   };
   switch (call.bias.kind) {
     case BiasKind::kNone:
@@ -340,6 +331,17 @@ size_t ScratchFloats(const DecodeAttention& call) {
   return rows * of_row + 256;
 }
 
+float* Scratch(const DecodeAttention& call) {
+  static thread_local TableMemory scratch;
+  static thread_local size_t have = 0;
+  const size_t need = ScratchFloats(call);
+  if (have < need) {
+    scratch = TableMemory(need);
+    have = need;
+  }
+  return scratch.get();
+}
+
 // Tokens [0, sinks) and [first, end) that the query sees.
 struct Visible {
   size_t sinks, first, end;
@@ -387,13 +389,6 @@ size_t PartialFloats(const DecodeAttention& call) {
 
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial) {
   Check(call);
-  static thread_local TableMemory scratch;
-  static thread_local size_t have = 0;
-  const size_t need = ScratchFloats(call);
-  if (have < need) {
-    scratch = TableMemory(need);
-    have = need;
-  }
   const size_t head = unit / slices, slice = unit % slices;
   const Visible visible = VisibleOf(call);
   // Slices end where blocks do.
@@ -405,8 +400,29 @@ void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* 
   const bool last = head + 1 == cache.shape().n_kv_heads;
   const uint8_t* next =
       slice + 1 < slices ? cache.KeyBlock(head, end / kKvTile) : cache.KeyBlock(last ? head : head + 1, from);
-  HWY_DYNAMIC_DISPATCH(AttendTokens)
-  (call, head, slice == 0 ? visible.sinks : 0, first, end, next, scratch.get(), partial);
+  TokenRange ranges[2];
+  size_t count = 0;
+  if (slice == 0 && visible.sinks > 0) ranges[count++] = {0, visible.sinks};
+  if (first < end) ranges[count++] = {first, end};
+  HWY_DYNAMIC_DISPATCH(AttendTokens)(call, head, ranges, count, next, Scratch(call), partial);
+}
+
+void AttendRangesOf(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
+                    float* partial) {
+  Check(call);
+  const KvCache& cache = *call.cache;
+  size_t from = 0;
+  for (size_t i = 0; i < count; from = ranges[i++].end) {
+    if (ranges[i].first >= from && ranges[i].first < ranges[i].end &&
+        ranges[i].end <= std::min(cache.n(), call.position + 1)) {
+      continue;
+    }
+    HWY_ABORT("attention to tokens [%d, %d) after %d, expected ascending ranges of the %d visible ones",
+              static_cast<int>(ranges[i].first), static_cast<int>(ranges[i].end), static_cast<int>(from),
+              static_cast<int>(std::min(cache.n(), call.position + 1)));
+  }
+  const uint8_t* next = cache.KeyBlock(head + 1 == cache.shape().n_kv_heads ? head : head + 1, 0);
+  HWY_DYNAMIC_DISPATCH(AttendTokens)(call, head, ranges, count, next, Scratch(call), partial);
 }
 
 void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
@@ -443,8 +459,11 @@ void Attend(const DecodeAttention& call, float* out) {
 }
 
 Cost DecodeAttentionCost(const DecodeAttention& call) {
+  return DecodeAttentionCost(call, static_cast<double>(VisibleTokens(call)));
+}
+
+Cost DecodeAttentionCost(const DecodeAttention& call, double tokens) {
   const KvShape& shape = call.cache->shape();
-  const auto tokens = static_cast<double>(VisibleTokens(call));
   const auto heads = static_cast<double>(call.n_heads);
   const auto d_k = static_cast<double>(shape.d_head_k), d_v = static_cast<double>(shape.d_head_v);
   return {.bytes_read = tokens * shape.BytesPerToken() + 4 * heads * d_k,

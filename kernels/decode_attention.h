@@ -37,6 +37,13 @@ inline constexpr size_t kMostGroup = 256;                          // query head
 inline constexpr size_t kMostDecodeDimensions = 1024;  // of a head
 size_t PartialFloats(const DecodeAttention& call);                 // of one unit
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial);
+// The same for one KV head and the tokens of `count` ranges: ascending, not empty, none overlaps another,
+// none beyond what the query sees; aborts otherwise. bias.window and bias.sinks have no say.
+struct TokenRange {
+  size_t first, end;
+};
+void AttendRangesOf(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
+                    float* partial);
 // Of all units of heads [head, head + heads): exact, whatever the slices (Milakov & Gimelshein 2018, "Online
 // normalizer calculation for softmax", section 3.1). partials: of all units from unit 0 on.
 void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
@@ -45,6 +52,8 @@ void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t s
 // Reads the visible tokens' keys and values once, Q once, writes the result; two flops for each product of
 // q·k and p·v. A soft cap, a softmax and a bias count none (they are per score, not per element).
 Cost DecodeAttentionCost(const DecodeAttention& call);
+// The same for so many tokens of each KV head (the mean of them, where heads differ).
+Cost DecodeAttentionCost(const DecodeAttention& call, double tokens);
 // Tokens that the query sees.
 size_t VisibleTokens(const DecodeAttention& call);
 
