@@ -14,6 +14,7 @@ ropeline_test(kernels_test
           kernels/kv_evict_test.cc kernels/kv_reschedule_test.cc kernels/rerotation_error_test.cc
           kernels/placement_test.cc kernels/prefill_attention_test.cc kernels/roofline_test.cc kernels/qk_rotation_test.cc kernels/row_name_test.cc
           kernels/score_bias_test.cc kernels/score_tile_test.cc kernels/stream_test.cc
+          kernels/unrotated_keys_test.cc
   LIBRARIES ropeline_kernels)
 
 ropeline_test(topology_test

@@ -9,6 +9,7 @@
 #include "kernels/attention_bias.h"
 #include "kernels/cost.h"
 #include "kernels/kv_cache.h"
+#include "kernels/unrotated_keys.h"
 
 namespace ropeline {
 
@@ -22,6 +23,9 @@ struct DecodeAttention {
   float scale = 1;           // on q·k
   size_t position = 0;       // of the query; keys after it are not seen. n() − 1: sees all
   AttentionBias bias{};
+  // Not nullptr: the cache's keys have no rotation yet and get it as they are read, each by its token's
+  // number; q has its own already.
+  const UnrotatedKeys* unrotated = nullptr;
 
   size_t Group() const { return n_heads / cache->shape().n_kv_heads; }
 };
@@ -34,7 +38,7 @@ void Attend(const DecodeAttention& call, float* out);
 // [Group()][d_head_v + 2], the sum of weighted values, the largest score and the sum of weights.
 size_t DecodeSlices(const DecodeAttention& call, size_t threads);  // fewest that share out evenly
 inline constexpr size_t kMostGroup = 256;                          // query heads of one KV head
-inline constexpr size_t kMostDecodeDimensions = 1024;  // of a head
+inline constexpr size_t kMostDecodeDimensions = 1024;              // of a head
 size_t PartialFloats(const DecodeAttention& call);                 // of one unit
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial);
 // The same for one KV head and the tokens of `count` ranges: ascending, not empty, none overlaps another,
