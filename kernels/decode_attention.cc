@@ -9,6 +9,7 @@
 #include "kernels/decode_attention.h"
 #include "kernels/kv_product-inl.h"
 #include "kernels/softmax-inl.h"
+#include "kernels/turned_product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ropeline {
@@ -44,6 +45,8 @@ struct Rows {
   WholeRows whole;   // of q
   float* largest_q;  // [tiles][count]
   float* zeros;      // [tiles of values][count][kZeroLanes], of one chunk
+  float* turned;     // [count][kRowStep]: q turned back by a block's position
+  float* keys;       // [d_k][32]: an unpacked block
 };
 
 HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
@@ -69,6 +72,10 @@ HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
   rows.whole.offsets = take(steps);
   rows.largest_q = take(steps);
   rows.zeros = take(rows.d_v / kKvTile * rows.count * kZeroLanes);
+  if (call.unrotated != nullptr) {
+    rows.turned = take(rows.count * kRowStep);
+    rows.keys = take(rows.d_k * kKvTile);
+  }
   return rows;
 }
 
@@ -129,6 +136,38 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
   }
   if (format != KvFormat::kKivi4) return;
   for (size_t r = 0; r < kRows; ++r) AddZeros(zeros + r * kZeroLanes, scores + r * kChunk, kKvTile);
+}
+
+// The same for keys that turn as they are read. Quantised ones are unpacked first: their numbers have no
+// rotation.
+template <size_t kRows>
+HWY_INLINE void TurnedKeyProduct(const UnrotatedKeys& angles, const KvCache& cache, const Rows& rows,
+                                 size_t row, size_t head, size_t block, const Stream& stream, float* scores) {
+  const KvFormat format = cache.shape().format;
+  const size_t d_head = cache.shape().d_head_k;
+  const uint8_t* keys = cache.KeyBlock(head, block);
+  const uint8_t* ahead = stream.Ahead(keys);
+  const auto product = [&](const auto* m) HWY_ATTR {
+    TurnedProduct<kRows, kRowStep>(angles, rows.turned + row * kRowStep, m, d_head, scores, kChunk, ahead);
+  };
+  if (cache.IsUnfinished(block)) return product(reinterpret_cast<const F16*>(cache.UnfinishedKeys(head)));
+  switch (format) {
+    case KvFormat::kF32:
+      return product(reinterpret_cast<const float*>(keys));
+    case KvFormat::kF16:
+      return product(reinterpret_cast<const F16*>(keys));
+    case KvFormat::kBf16:
+      return product(reinterpret_cast<const Bf16*>(keys));
+    default:
+      break;
+  }
+  if (row == 0) {
+    const size_t bytes = KvTileBytes(format, kKvTile);
+    for (size_t i = 0; i < rows.d_k / kKvTile; ++i) {
+      QuantisedTileToF32(format, KeyScale(format), keys + i * bytes, rows.keys + i * kKvTile * kKvTile);
+    }
+  }
+  product(static_cast<const float*>(rows.keys));
 }
 
 // Rows' weights · values of tokens [first, end) of one block, added to the sums. `largest`: of each row's
@@ -199,10 +238,19 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
                       cache.ValueBlock(head, block)};
     const Stream values{cache.ValueBlock(head, block), cache.ValueBlock(head, block + blocks), after};
     for (size_t b = 0; b < blocks; ++b) {
+      if (call.unrotated != nullptr) {
+        for (size_t r = 0; r < rows.count; ++r) {
+          TurnBack(*call.unrotated, block + b, rows.q + r * kRowStep, rows.d_k, rows.turned + r * kRowStep);
+        }
+      }
       for (size_t row = 0; row < rows.count; row += kMostRows) {
         WithRows(rows.count - row < kMostRows ? rows.count - row : kMostRows, [&](auto count) HWY_ATTR {
-          KeyProduct<count>(cache, rows, row, head, block + b, keys,
-                            rows.scores + row * kChunk + b * kKvTile);
+          float* scores = rows.scores + row * kChunk + b * kKvTile;
+          if (call.unrotated != nullptr) {
+            TurnedKeyProduct<count>(*call.unrotated, cache, rows, row, head, block + b, keys, scores);
+          } else {
+            KeyProduct<count>(cache, rows, row, head, block + b, keys, scores);
+          }
         });
       }
     }
@@ -237,19 +285,8 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
   }
 }
 
-// Ranges of tokens: [0, sinks) and [window's first, n), cut to the slice.
-template <BiasKind kBias>
-HWY_INLINE void AttendRanges(const DecodeAttention& call, const Rows& rows, size_t head, size_t sinks_end,
-                             size_t first, size_t end, const uint8_t* next, SoftmaxState* states) {
-  const KvCache& cache = *call.cache;
-  if (sinks_end > 0) {
-    AttendRange<kBias>(call, rows, head, 0, sinks_end, cache.KeyBlock(head, first / kKvTile), states);
-  }
-  if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
-}
-
-// One unit: tokens [0, sinks_end) and [first, end). partial [group][d_head_v + 2].
-void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, size_t first, size_t end,
+// One unit: `count` ranges of tokens; next: the keys read after them. partial [group][d_head_v + 2].
+void AttendTokens(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
                   const uint8_t* next, float* scratch, float* partial) {
   const TileTag d;
   const KvShape& shape = call.cache->shape();
@@ -259,6 +296,10 @@ void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, si
     float* q = rows.q + r * kRowStep;
     const float* from = call.q + (head * group + r) * shape.d_head_k;
     for (size_t i = 0; i < rows.d_k; ++i) q[i] = r < group && i < shape.d_head_k ? from[i] * call.scale : 0;
+    if (call.unrotated != nullptr) {
+      for (size_t i = 0; i < rows.d_k; ++i) rows.turned[i] = q[i];
+      SplitPairs(*call.unrotated, rows.turned, rows.d_k, q);
+    }
     float* sums = rows.sums + r * rows.d_v;
     for (size_t i = 0; i < rows.d_v; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, sums + i);
   }
@@ -276,9 +317,11 @@ void AttendTokens(const DecodeAttention& call, size_t head, size_t sinks_end, si
   for (size_t r = 0; r < group; ++r) states[r] = {};
   const auto attend = [&](auto bias) HWY_ATTR {
     constexpr BiasKind kBias = decltype(bias)::value;
-    const uint8_t* window = call.cache->KeyBlock(head, first / kKvTile);
-    if (sinks_end > 0) AttendRange<kBias>(call, rows, head, 0, sinks_end, window, states);
-    if (first < end) AttendRange<kBias>(call, rows, head, first, end, next, states);
+    for (size_t i = 0; i < count; ++i) {
+      const bool last = i + 1 == count;
+      const uint8_t* after = last ? next : call.cache->KeyBlock(head, ranges[i + 1].first / kKvTile);
+      AttendRange<kBias>(call, rows, head, ranges[i].first, ranges[i].end, after, states);
+    }
   };
   switch (call.bias.kind) {
     case BiasKind::kNone:
@@ -329,6 +372,12 @@ void Check(const DecodeAttention& call) {
         static_cast<int>(call.n_heads), static_cast<int>(shape.n_kv_heads), static_cast<int>(kMostGroup),
         static_cast<int>(kMostDecodeDimensions));
   }
+  const UnrotatedKeys* angles = call.unrotated;
+  if (angles != nullptr && (2 * angles->bands() > shape.d_head_k || angles->capacity() < call.cache->n())) {
+    HWY_ABORT("%d tokens of %d dimensions, of which %d turn, and angles for %d tokens",
+              static_cast<int>(call.cache->n()), static_cast<int>(shape.d_head_k),
+              static_cast<int>(2 * angles->bands()), static_cast<int>(angles->capacity()));
+  }
 }
 
 // Rows that a group may be rounded up to, and what belongs to each.
@@ -337,7 +386,22 @@ size_t ScratchFloats(const DecodeAttention& call) {
   const size_t rows = call.Group() + 12;
   const size_t of_row = kMostDecodeDimensions + 16 + shape.d_head_k + shape.d_head_v + 256 +
                         4 * (shape.d_head_k / kKvTile + 2) + 128;
-  return rows * of_row + 256;
+  size_t floats = rows * of_row + 256;
+  if (call.unrotated != nullptr) {
+    floats += rows * (kMostDecodeDimensions + 16) + (shape.d_head_k + kKvTile) * kKvTile + 32;
+  }
+  return floats;
+}
+
+float* Scratch(const DecodeAttention& call) {
+  static thread_local TableMemory scratch;
+  static thread_local size_t have = 0;
+  const size_t need = ScratchFloats(call);
+  if (have < need) {
+    scratch = TableMemory(need);
+    have = need;
+  }
+  return scratch.get();
 }
 
 // Tokens [0, sinks) and [first, end) that the query sees.
@@ -389,13 +453,6 @@ size_t PartialFloats(const DecodeAttention& call) {
 
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial) {
   Check(call);
-  static thread_local TableMemory scratch;
-  static thread_local size_t have = 0;
-  const size_t need = ScratchFloats(call);
-  if (have < need) {
-    scratch = TableMemory(need);
-    have = need;
-  }
   const size_t head = unit / slices, slice = unit % slices;
   const Visible visible = VisibleOf(call, call.cache->n());
   // Slices end where blocks do.
@@ -407,8 +464,29 @@ void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* 
   const bool last = head + 1 == cache.shape().n_kv_heads;
   const uint8_t* next =
       slice + 1 < slices ? cache.KeyBlock(head, end / kKvTile) : cache.KeyBlock(last ? head : head + 1, from);
-  HWY_DYNAMIC_DISPATCH(AttendTokens)
-  (call, head, slice == 0 ? visible.sinks : 0, first, end, next, scratch.get(), partial);
+  TokenRange ranges[2];
+  size_t count = 0;
+  if (slice == 0 && visible.sinks > 0) ranges[count++] = {0, visible.sinks};
+  if (first < end) ranges[count++] = {first, end};
+  HWY_DYNAMIC_DISPATCH(AttendTokens)(call, head, ranges, count, next, Scratch(call), partial);
+}
+
+void AttendRangesOf(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
+                    float* partial) {
+  Check(call);
+  const KvCache& cache = *call.cache;
+  size_t from = 0;
+  for (size_t i = 0; i < count; from = ranges[i++].end) {
+    if (ranges[i].first >= from && ranges[i].first < ranges[i].end &&
+        ranges[i].end <= std::min(cache.n(), call.position + 1)) {
+      continue;
+    }
+    HWY_ABORT("attention to tokens [%d, %d) after %d, expected ascending ranges of the %d visible ones",
+              static_cast<int>(ranges[i].first), static_cast<int>(ranges[i].end), static_cast<int>(from),
+              static_cast<int>(std::min(cache.n(), call.position + 1)));
+  }
+  const uint8_t* next = cache.KeyBlock(head + 1 == cache.shape().n_kv_heads ? head : head + 1, 0);
+  HWY_DYNAMIC_DISPATCH(AttendTokens)(call, head, ranges, count, next, Scratch(call), partial);
 }
 
 void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
@@ -445,13 +523,18 @@ void Attend(const DecodeAttention& call, float* out) {
 }
 
 Cost DecodeAttentionCost(const DecodeAttention& call) {
+  return DecodeAttentionCost(call, static_cast<double>(VisibleTokens(call)));
+}
+
+Cost DecodeAttentionCost(const DecodeAttention& call, double tokens) {
   const KvShape& shape = call.cache->shape();
-  const auto tokens = static_cast<double>(VisibleTokens(call));
   const auto heads = static_cast<double>(call.n_heads);
   const auto d_k = static_cast<double>(shape.d_head_k), d_v = static_cast<double>(shape.d_head_v);
-  return {.bytes_read = tokens * shape.BytesPerToken() + 4 * heads * d_k,
-          .bytes_written = 4 * heads * d_v,
-          .flops = 2 * heads * tokens * (d_k + d_v)};
+  const Cost cost{.bytes_read = tokens * shape.BytesPerToken() + 4 * heads * d_k,
+                  .bytes_written = 4 * heads * d_v,
+                  .flops = 2 * heads * tokens * (d_k + d_v)};
+  if (call.unrotated == nullptr) return cost;
+  return cost + TurnWhileReadingCost(*call.unrotated, call.n_heads, shape.n_kv_heads, tokens);
 }
 
 }  // namespace ropeline

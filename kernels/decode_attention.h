@@ -9,6 +9,7 @@
 #include "kernels/attention_bias.h"
 #include "kernels/cost.h"
 #include "kernels/kv_cache.h"
+#include "kernels/unrotated_keys.h"
 
 namespace ropeline {
 
@@ -22,6 +23,9 @@ struct DecodeAttention {
   float scale = 1;           // on q·k
   size_t position = 0;       // of the query; keys after it are not seen. n() − 1: sees all
   AttentionBias bias{};
+  // Not nullptr: the cache's keys have no rotation yet and get it as they are read, each by its token's
+  // number; q has its own already.
+  const UnrotatedKeys* unrotated = nullptr;
 
   size_t Group() const { return n_heads / cache->shape().n_kv_heads; }
 };
@@ -37,6 +41,13 @@ inline constexpr size_t kMostGroup = 256;                          // query head
 inline constexpr size_t kMostDecodeDimensions = 1024;              // of a head
 size_t PartialFloats(const DecodeAttention& call);                 // of one unit
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial);
+// The same for one KV head and the tokens of `count` ranges: ascending, not empty, none overlaps another,
+// none beyond what the query sees; aborts otherwise. bias.window and bias.sinks have no say.
+struct TokenRange {
+  size_t first, end;
+};
+void AttendRangesOf(const DecodeAttention& call, size_t head, const TokenRange* ranges, size_t count,
+                    float* partial);
 // Of all units of heads [head, head + heads): exact, whatever the slices (Milakov & Gimelshein 2018, "Online
 // normalizer calculation for softmax", section 3.1). partials: of all units from unit 0 on.
 void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
@@ -45,6 +56,8 @@ void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t s
 // Reads the visible tokens' keys and values once, Q once, writes the result; two flops for each product of
 // q·k and p·v. A soft cap, a softmax and a bias count none (they are per score, not per element).
 Cost DecodeAttentionCost(const DecodeAttention& call);
+// The same for so many tokens of each KV head (the mean of them, where heads differ).
+Cost DecodeAttentionCost(const DecodeAttention& call, double tokens);
 // Tokens that the query sees.
 size_t VisibleTokens(const DecodeAttention& call);
 size_t VisibleTokens(const DecodeAttention& call, size_t n);  // of a cache of n tokens
