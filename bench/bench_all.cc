@@ -56,6 +56,7 @@ int Main(int argc, char** argv) {
   AddScoreForms(plan, &rows);
   AddRotationForms(plan, &rows);
   AddAttentionRows(plan, &rows, &skipped);
+  AddRetrievalRows(plan, &rows);
   AddKvCacheRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {

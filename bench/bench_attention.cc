@@ -1,5 +1,6 @@
 // Attention: a decode step over a cache, and prefill, in the shapes of real models.
 #include <cmath>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include "bench/harness.h"
 #include "kernels/decode_attention.h"
 #include "kernels/hash.h"
+#include "kernels/kv_format_error.h"
 #include "kernels/prefill_attention.h"
 
 namespace ropeline {
@@ -98,6 +100,15 @@ void DecodeBody(benchmark::State& state, const Row& row, const Topology& topolog
   benchmark::DoNotOptimize(out.data());
 }
 
+// Relative error of attention's output over a cache of that format, keys with outlier channels; computed
+// once.
+double OutputError(KvFormat format) {
+  static auto* const known = new std::map<KvFormat, double>;
+  const auto [at, fresh] = known->try_emplace(format);
+  if (fresh) at->second = ErrorOfKvFormat({.format = format}).output;
+  return at->second;
+}
+
 void AddDecode(const Plan& plan, KvFormat format, const Decode& decode, int threads, std::vector<Row>* rows,
                std::vector<SkippedRow>* skipped) {
   Row row;
@@ -124,6 +135,7 @@ void AddDecode(const Plan& plan, KvFormat format, const Decode& decode, int thre
   row.working_set_bytes = row.cost.bytes_read;
   const size_t slots = std::max(decode.batch, RingSlots(plan, row.working_set_bytes, decode.cache));
   if (row.cold) row.working_set_bytes *= static_cast<double>(slots);
+  if (!plan.quick) row.counters["output_error"] = OutputError(format);
   row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
     DecodeBody(state, self, topology, format, decode, slots);
   };

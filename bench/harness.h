@@ -65,8 +65,9 @@ void AddInputForms(const Plan& plan, std::vector<Row>* rows);
 void AddScoreForms(const Plan& plan, std::vector<Row>* rows);
 void AddRotationForms(const Plan& plan, std::vector<Row>* rows);
 
-// attention: decode and prefill; kv_cache: what is done to the cache.
+// attention: decode and prefill, and decode that reads less; kv_cache: what is done to the cache.
 void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
+void AddRetrievalRows(const Plan& plan, std::vector<Row>* rows);
 void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 
 // Sets counters angle_error_32k, _131k, _1m (radians, from the exact angle) and angle_error_vs_f32_… (from

@@ -136,9 +136,8 @@ std::string CommandLine(int argc, char** argv) {
 }  // namespace
 
 const std::vector<std::string>& Families() {
-  static const auto* const families =
-      new std::vector<std::string>{"stream", "peak", "sync", "input_add", "score_bias", "qk_rotation",
-                                   "attention", "kv_cache"};
+  static const auto* const families = new std::vector<std::string>{
+      "stream", "peak", "sync", "input_add", "score_bias", "qk_rotation", "attention", "kv_cache"};
   return *families;
 }
 
