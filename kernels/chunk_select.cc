@@ -48,7 +48,7 @@ void ScoreBlocks(const float* q, size_t rows, const float* summaries, size_t blo
     for (size_t row = 0; row < rows; row += kMostRows) {
       WithRows(rows - row < kMostRows ? rows - row : kMostRows, [&](auto count) HWY_ATTR {
         NumberProduct<count, kSummaryStep, 1, true, true>(q + row * kSummaryStep,
-                                                          Numbers{summaries, kKvTile, summary_rows},
+                                                          NumbersAt(summaries, kKvTile, summary_rows),
                                                           scores + row * stride + b * kKvTile, stride);
       });
     }
