@@ -156,6 +156,7 @@ TEST_P(Chunks, AttendsToTheChosenTokensExactly) {
     const ChunkChoice choice{4, 32, 50};
     std::vector<float> out(6 * 64, -7);
     AttendChosen(means, call, choice, out.data());
+    const ReferenceCache reference(in.cache);
     for (size_t head = 0; head < 2; ++head) {
       const std::vector<TokenRange> ranges = ChooseTokens(means, call, head, choice);
       std::vector<double> mass(3);
@@ -170,7 +171,7 @@ TEST_P(Chunks, AttendsToTheChosenTokensExactly) {
       MergeUnits(call, head, 1, slices, partials.data(), sliced.data());
       for (size_t r = 0; r < 3; ++r) {
         const size_t h = head * 3 + r;
-        const ReferenceRow row = ReferenceAttention(in.cache, call.bias, true, h, head, call.position,
+        const ReferenceRow row = ReferenceAttention(reference, call.bias, true, h, head, call.position,
                                                     in.q.data() + h * 64, static_cast<double>(call.scale));
         double held = 0;
         std::vector<double> expected(64);
