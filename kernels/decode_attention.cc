@@ -81,8 +81,8 @@ HWY_INLINE Rows LayOut(const DecodeAttention& call, float* scratch) {
 
 // Rows [row, row + kRows) · keys of one block.
 template <size_t kRows>
-HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
-                           const Stream& stream, float* scores) {
+HWY_NOINLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
+                             const Stream& stream, float* scores) {
   const KvFormat format = cache.shape().format;
   const size_t d_head = cache.shape().d_head_k;
   const uint8_t* keys = cache.KeyBlock(head, block);
@@ -105,6 +105,10 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
   const size_t bytes = KvTileBytes(format, kKvTile), tiles = rows.d_k / kKvTile;
   RoundedRows<kRows> rounded[kMostTiles];
   HWY_ALIGN float zeros[kRows * kZeroLanes] = {};
+  const TileTag d;
+  for (size_t r = 0; r < kRows; ++r) {
+    for (size_t o = 0; o < kKvTile; o += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, scores + r * kChunk + o);
+  }
   if (format == KvFormat::kKivi4) {
     for (size_t i = 0; i < tiles; ++i) {
       const float* largest = rows.largest_q + i * rows.count + row;
@@ -118,20 +122,12 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
     const uint8_t* ahead = stream.Ahead(keys);
     const size_t at = i * rows.count + row;
     const WholeRows whole{rows.whole.numbers + at * kKvTile, rows.whole.steps + at, rows.whole.offsets + at};
-    const auto product = [&](auto fresh) HWY_ATTR {
-      constexpr bool kFresh = decltype(fresh)::value;
-      if (format == KvFormat::kQ80) {
-        ScaledOutputProduct<kRows, false, kFresh>(whole, keys, scores, kChunk, ahead);
-      } else if (format == KvFormat::kQ40) {
-        ScaledOutputProduct<kRows, true, kFresh>(whole, keys, scores, kChunk, ahead);
-      } else {
-        RoundedProduct<kRows, true, true, kFresh>(rounded[i], keys, scores, kChunk, ahead);
-      }
-    };
-    if (i == 0) {
-      product(std::true_type());
+    if (format == KvFormat::kQ80) {
+      ScaledOutputProduct<kRows, false>(whole, keys, scores, kChunk, ahead);
+    } else if (format == KvFormat::kQ40) {
+      ScaledOutputProduct<kRows, true>(whole, keys, scores, kChunk, ahead);
     } else {
-      product(std::false_type());
+      RoundedProduct<kRows, true, true>(rounded[i], keys, scores, kChunk, ahead);
     }
   }
   if (format != KvFormat::kKivi4) return;
@@ -141,8 +137,9 @@ HWY_INLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row, s
 // The same for keys that turn as they are read. Quantised ones are unpacked first: their numbers have no
 // rotation.
 template <size_t kRows>
-HWY_INLINE void TurnedKeyProduct(const UnrotatedKeys& angles, const KvCache& cache, const Rows& rows,
-                                 size_t row, size_t head, size_t block, const Stream& stream, float* scores) {
+HWY_NOINLINE void TurnedKeyProduct(const UnrotatedKeys& angles, const KvCache& cache, const Rows& rows,
+                                   size_t row, size_t head, size_t block, const Stream& stream,
+                                   float* scores) {
   const KvFormat format = cache.shape().format;
   const size_t d_head = cache.shape().d_head_k;
   const uint8_t* keys = cache.KeyBlock(head, block);
@@ -173,9 +170,9 @@ HWY_INLINE void TurnedKeyProduct(const UnrotatedKeys& angles, const KvCache& cac
 // Rows' weights · values of tokens [first, end) of one block, added to the sums. `largest`: of each row's
 // weights in this chunk.
 template <size_t kRows>
-HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
-                             size_t first, size_t end, const Stream& stream, const float* weights,
-                             const float* largest) {
+HWY_NOINLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row, size_t head, size_t block,
+                               size_t first, size_t end, const Stream& stream, const float* weights,
+                               const float* largest) {
   const KvFormat format = cache.shape().format;
   const size_t d_head = cache.shape().d_head_v;
   const uint8_t* values = cache.ValueBlock(head, block);
@@ -212,8 +209,8 @@ HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row,
                                  rows.zeros + (i * rows.count + row) * kZeroLanes);
     }
     for (size_t i = 0; i < tiles; ++i, values += bytes) {
-      RoundedProduct<kRows, kNibbles, kMinimum, false>(rounded[i], values, sums + i * kKvTile, rows.d_v,
-                                                       stream.Ahead(values));
+      RoundedProduct<kRows, kNibbles, kMinimum>(rounded[i], values, sums + i * kKvTile, rows.d_v,
+                                                stream.Ahead(values));
     }
   };
   if (format == KvFormat::kQ80) return product(std::integral_constant<TileZero, TileZero::kNone>());
@@ -223,9 +220,8 @@ HWY_INLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t row,
 
 // Tokens [first, end) of one KV head, `first` and `end` in blocks that follow each other; next: the keys
 // read after these.
-template <BiasKind kBias>
-HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_t head, size_t first,
-                            size_t end, const uint8_t* next, SoftmaxState* states) {
+HWY_NOINLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_t head, size_t first,
+                              size_t end, const uint8_t* next, SoftmaxState* states) {
   const KvCache& cache = *call.cache;
   const size_t group = call.Group();
   for (size_t from = first; from < end;) {
@@ -256,9 +252,12 @@ HWY_INLINE void AttendRange(const DecodeAttention& call, const Rows& rows, size_
     }
     HWY_ALIGN float largest[kMostGroup];
     for (size_t r = 0; r < group; ++r) {
-      const ScoreBias<kBias> bias(call.bias, head * group + r, call.position, start);
-      largest[r] = SoftmaxStep(bias, Seen{from - start, to - start}, blocks * kKvTile,
-                               rows.scores + r * kChunk, rows.sums + r * rows.d_v, rows.d_v, &states[r]);
+      const auto step = [&](auto bias) HWY_ATTR {
+        const ScoreBias<decltype(bias)::value> of_row(call.bias, head * group + r, call.position, start);
+        largest[r] = SoftmaxStep(of_row, Seen{from - start, to - start}, blocks * kKvTile,
+                                 rows.scores + r * kChunk, rows.sums + r * rows.d_v, rows.d_v, &states[r]);
+      };
+      WithBias(call.bias.kind, step);
     }
     for (size_t r = 0; r < group; ++r) largest[r] = LargestWeight(largest[r], states[r]);
     for (size_t r = group; r < rows.count; ++r) largest[r] = 0;
@@ -315,27 +314,10 @@ void AttendTokens(const DecodeAttention& call, size_t head, const TokenRange* ra
   }
   HWY_ALIGN SoftmaxState states[kMostGroup];
   for (size_t r = 0; r < group; ++r) states[r] = {};
-  const auto attend = [&](auto bias) HWY_ATTR {
-    constexpr BiasKind kBias = decltype(bias)::value;
-    for (size_t i = 0; i < count; ++i) {
-      const bool last = i + 1 == count;
-      const uint8_t* after = last ? next : call.cache->KeyBlock(head, ranges[i + 1].first / kKvTile);
-      AttendRange<kBias>(call, rows, head, ranges[i].first, ranges[i].end, after, states);
-    }
-  };
-  switch (call.bias.kind) {
-    case BiasKind::kNone:
-      attend(std::integral_constant<BiasKind, BiasKind::kNone>());
-      break;
-    case BiasKind::kSlope:
-      attend(std::integral_constant<BiasKind, BiasKind::kSlope>());
-      break;
-    case BiasKind::kByDistance:
-      attend(std::integral_constant<BiasKind, BiasKind::kByDistance>());
-      break;
-    case BiasKind::kSoftCap:
-      attend(std::integral_constant<BiasKind, BiasKind::kSoftCap>());
-      break;
+  for (size_t i = 0; i < count; ++i) {
+    const bool last = i + 1 == count;
+    const uint8_t* after = last ? next : call.cache->KeyBlock(head, ranges[i + 1].first / kKvTile);
+    AttendRange(call, rows, head, ranges[i].first, ranges[i].end, after, states);
   }
   for (size_t r = 0; r < group; ++r) {
     float* out = partial + r * (shape.d_head_v + 2);

@@ -40,11 +40,11 @@ HWY_INLINE void ForRows(const F& f) {
   }
 }
 
-// Calls f(number of rows as a constant) with the least of 1, 2, 3, 4, 6, 8, 12 that holds `rows` (<=
-// kMostRows). Rows beyond `rows` must exist: their results are of no account.
-template <class F>
+// Calls f(number of rows as a constant) with the least of 1, 2, 3, 4, 6, 8, 12 that holds `rows` (<= kMost).
+// Rows beyond `rows` must exist: their results are of no account.
+template <size_t kMost = kMostRows, class F>
 HWY_INLINE void WithRows(size_t rows, const F& f) {
-  if constexpr (kMostRows >= 12) {
+  if constexpr (kMost >= 12) {
     if (rows > 8) return f(std::integral_constant<size_t, 12>());
     if (rows > 6) return f(std::integral_constant<size_t, 8>());
   }
@@ -315,8 +315,8 @@ HWY_INLINE void RoundRows(const float* a, size_t a_stride, size_t rows, size_t t
   }
 }
 
-// out[r][o] += scale[o] · step[r] · Σ_c a[r][c]·tile[c][o]; kFresh: overwritten.
-template <size_t kRows, bool kNibbles, bool kFresh>
+// out[r][o] += scale[o] · step[r] · Σ_c a[r][c]·tile[c][o]
+template <size_t kRows, bool kNibbles>
 HWY_INLINE void ScaledOutputProduct(WholeRows a, const uint8_t* HWY_RESTRICT tile, float* HWY_RESTRICT out,
                                     size_t out_stride, const uint8_t* ahead) {
   const TileTag d;
@@ -331,8 +331,8 @@ HWY_INLINE void ScaledOutputProduct(WholeRows a, const uint8_t* HWY_RESTRICT til
       float* to = out + r * out_stride + o;
       const auto low = hn::MulAdd(hn::ConvertTo(d, sum_low), step, offset);
       const auto high = hn::MulAdd(hn::ConvertTo(d, sum_high), step, offset);
-      const auto old_low = kFresh ? hn::Zero(d) : hn::LoadU(d, to);
-      const auto old_high = kFresh ? hn::Zero(d) : hn::LoadU(d, to + lanes);
+      const auto old_low = hn::LoadU(d, to);
+      const auto old_high = hn::LoadU(d, to + lanes);
       hn::StoreU(hn::MulAdd(low, scale_low, old_low), d, to);
       hn::StoreU(hn::MulAdd(high, scale_high, old_high), d, to + lanes);
     };
@@ -392,8 +392,8 @@ HWY_INLINE void RoundForTile(const float* HWY_RESTRICT a, size_t a_stride, const
   }
 }
 
-// out[r][o] += step[r]·Σ_c number[r][c]·q[c][o]; kFresh: overwritten.
-template <size_t kRows, bool kNibbles, bool kMinimum, bool kFresh>
+// out[r][o] += step[r]·Σ_c number[r][c]·q[c][o]
+template <size_t kRows, bool kNibbles, bool kMinimum>
 HWY_INLINE void RoundedProduct(const RoundedRows<kRows>& rows, const uint8_t* HWY_RESTRICT tile,
                                float* HWY_RESTRICT out, size_t out_stride, const uint8_t* ahead) {
   const TileTag d;
@@ -405,8 +405,8 @@ HWY_INLINE void RoundedProduct(const RoundedRows<kRows>& rows, const uint8_t* HW
     return [&, o](auto r, VInt sum_low, VInt sum_high) HWY_ATTR {
       const auto step = hn::Set(d, rows.steps[r]);
       float* to = out + r * out_stride + o;
-      const auto old_low = kFresh ? hn::Zero(d) : hn::LoadU(d, to);
-      const auto old_high = kFresh ? hn::Zero(d) : hn::LoadU(d, to + lanes);
+      const auto old_low = hn::LoadU(d, to);
+      const auto old_high = hn::LoadU(d, to + lanes);
       hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum_low), step, old_low), d, to);
       hn::StoreU(hn::MulAdd(hn::ConvertTo(d, sum_high), step, old_high), d, to + lanes);
     };

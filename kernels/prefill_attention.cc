@@ -29,9 +29,9 @@ struct Chunk {
 };
 
 // Rows [row, row + kRows) of the unit; positions of the first and the last of them bound what they see.
-template <size_t kRows, BiasKind kBias>
-HWY_INLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& unit, const Chunk& chunk,
-                           size_t row, size_t count) {
+template <size_t kRows>
+HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& unit, const Chunk& chunk,
+                             size_t row, size_t count) {
   const size_t d_k = call.cache->shape().d_head_k;
   const size_t end = call.cache->n();
   size_t last = 0;
@@ -56,10 +56,12 @@ HWY_INLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& unit
   float* sums = unit.sums + row * unit.sums_stride;
   for (size_t r = 0; r < count; ++r) {
     const size_t position = unit.Position(row + r);
-    const ScoreBias<kBias> bias(call.bias, unit.Head(row + r), position, chunk.start);
     const Seen seen = SeenInChunk(call, position, chunk.start, blocks * kKvTile, end);
-    SoftmaxStep(bias, seen, blocks * kKvTile, scores + r * kPrefillChunk, sums + r * unit.sums_stride,
-                unit.d_v, &unit.states[row + r]);
+    WithBias(call.bias.kind, [&](auto kind) HWY_ATTR {
+      const ScoreBias<decltype(kind)::value> bias(call.bias, unit.Head(row + r), position, chunk.start);
+      SoftmaxStep(bias, seen, blocks * kKvTile, scores + r * kPrefillChunk, sums + r * unit.sums_stride,
+                  unit.d_v, &unit.states[row + r]);
+    });
   }
   // Rows beyond the last have no weights.
   for (size_t i = count * kPrefillChunk; i < kRows * kPrefillChunk; ++i) scores[i] = 0;
@@ -77,26 +79,12 @@ HWY_INLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& unit
   }
 }
 
-template <BiasKind kBias>
-void ChunkT(const PrefillAttention& call, const PrefillUnit& unit, const Chunk& chunk) {
-  for (size_t row = 0; row < unit.rows; row += kTileRows) {
-    const size_t count = unit.rows - row < kTileRows ? unit.rows - row : kTileRows;
-    WithRows(count, [&](auto rows) HWY_ATTR { TileOfRows<rows, kBias>(call, unit, chunk, row, count); });
-  }
-}
-
 void AttendChunk(const PrefillAttention& call, const PrefillUnit& unit, size_t start, size_t blocks,
                  const float* keys, const float* values) {
   const Chunk chunk{start, blocks, keys, values};
-  switch (call.bias.kind) {
-    case BiasKind::kNone:
-      return ChunkT<BiasKind::kNone>(call, unit, chunk);
-    case BiasKind::kSlope:
-      return ChunkT<BiasKind::kSlope>(call, unit, chunk);
-    case BiasKind::kByDistance:
-      return ChunkT<BiasKind::kByDistance>(call, unit, chunk);
-    case BiasKind::kSoftCap:
-      return ChunkT<BiasKind::kSoftCap>(call, unit, chunk);
+  for (size_t row = 0; row < unit.rows; row += kTileRows) {
+    const size_t count = unit.rows - row < kTileRows ? unit.rows - row : kTileRows;
+    WithRows<kTileRows>(count, [&](auto rows) HWY_ATTR { TileOfRows<rows>(call, unit, chunk, row, count); });
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/attention_bias.h"
 #include "kernels/exp-inl.h"
@@ -65,6 +66,21 @@ class ScoreBias {
   float slope_ = 0;
   const float* row_ = nullptr;
 };
+
+// Calls f(the kind as a constant).
+template <class F>
+HWY_INLINE void WithBias(BiasKind kind, const F& f) {
+  switch (kind) {
+    case BiasKind::kNone:
+      return f(std::integral_constant<BiasKind, BiasKind::kNone>());
+    case BiasKind::kSlope:
+      return f(std::integral_constant<BiasKind, BiasKind::kSlope>());
+    case BiasKind::kByDistance:
+      return f(std::integral_constant<BiasKind, BiasKind::kByDistance>());
+    case BiasKind::kSoftCap:
+      return f(std::integral_constant<BiasKind, BiasKind::kSoftCap>());
+  }
+}
 
 // Largest of a chunk's scores once they have their bias. Of `columns` (a multiple of 32) those that do not
 // count become −infinity.
