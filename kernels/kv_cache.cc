@@ -4,6 +4,8 @@
 // After foreach_target.
 #include <hwy/highway.h>
 
+#include <type_traits>
+
 #include "kernels/kv_cache.h"
 #include "kernels/kv_tile-inl.h"
 #include "kernels/rotate-inl.h"
@@ -136,6 +138,24 @@ void TurnKeys(const float* angles, const float* keys, size_t stride, size_t d_he
     TurnKey(angles + t * d_head, keys + t * stride, d_head, out + t * d_head);
 }
 
+// One token's key into column t of [d_head][32].
+void KeyColumn(KvFormat format, const float* key, size_t d_head, size_t t, void* block) {
+  WithNumbers(format, block, [&](auto* rows) HWY_ATTR {
+    std::remove_reference_t<decltype(*rows)> line[kKvTile];
+    for (size_t i = 0; i < d_head; i += kKvTile) {
+      const size_t width = d_head - i < kKvTile ? d_head - i : kKvTile;
+      FloatRowsFromF32(key + i, width, 1, width, line);
+      for (size_t j = 0; j < width; ++j) rows[(i + j) * kKvTile + t] = line[j];
+    }
+  });
+}
+
+// One token's values into row t of a tile [32][width].
+void ValueRow(KvFormat format, const float* value, size_t t, size_t width, void* tile) {
+  WithNumbers(format, tile,
+              [&](auto* rows) HWY_ATTR { FloatRowsFromF32(value, width, 1, width, rows + t * width); });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace ropeline
 HWY_AFTER_NAMESPACE();
@@ -149,6 +169,8 @@ HWY_AFTER_NAMESPACE();
 
 namespace ropeline {
 
+HWY_EXPORT(KeyColumn);
+HWY_EXPORT(ValueRow);
 HWY_EXPORT(KeysToF32);
 HWY_EXPORT(ValuesToF32);
 HWY_EXPORT(KeysFromF32);
@@ -164,10 +186,6 @@ constexpr size_t kSlack = 4096;
 constexpr size_t kLine = 64;
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-Dtype NumberDtype(KvFormat format) {
-  return format == KvFormat::kF32 ? Dtype::kF32 : format == KvFormat::kF16 ? Dtype::kF16 : Dtype::kBf16;
-}
 
 }  // namespace
 
@@ -201,12 +219,9 @@ void KvCache::WriteToken(size_t head, size_t token, const float* k, const float*
   const size_t block = token / kKvTile, t = token % kKvTile;
   uint8_t* keys = KeyBlock(head, block);
   if (format == KvFormat::kKivi4) {
-    for (size_t i = 0; i < shape_.d_head_k; ++i) {
-      UnfinishedKeys(head)[i * kKvTile + t] = F16FromFloat(k[i]);
-    }
+    HWY_DYNAMIC_DISPATCH(KeyColumn)(KvFormat::kF16, k, shape_.d_head_k, t, UnfinishedKeys(head));
   } else if (!IsQuantised(format)) {
-    for (size_t i = 0; i < shape_.d_head_k; ++i)
-      StoreElement(NumberDtype(format), keys, i * kKvTile + t, k[i]);
+    HWY_DYNAMIC_DISPATCH(KeyColumn)(format, k, shape_.d_head_k, t, keys);
   }
   float line[kKvTile];
   const auto padded = [&](const float* x, size_t from, size_t end) {
@@ -224,9 +239,7 @@ void KvCache::WriteToken(size_t head, size_t token, const float* k, const float*
     if (IsQuantised(format)) {
       QuantiseKvLine(format, ValueScale(format), padded(v, i, shape_.d_head_v), t, values);
     } else {
-      for (size_t j = 0; j < width; ++j) {
-        StoreElement(NumberDtype(format), values, t * width + j, v[i + j]);
-      }
+      HWY_DYNAMIC_DISPATCH(ValueRow)(format, v + i, t, width, values);
     }
     values += KvTileBytes(format, width);
   }

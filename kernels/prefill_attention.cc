@@ -34,31 +34,45 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
                              size_t row, size_t count) {
   const size_t d_k = call.cache->shape().d_head_k;
   const size_t end = call.cache->n();
-  size_t last = 0;
-  for (size_t r = row; r < row + count; ++r) last = last > unit.Position(r) ? last : unit.Position(r);
+  size_t first = unit.Position(row), last = first;
+  for (size_t r = row + 1; r < row + count; ++r) {
+    first = first < unit.Position(r) ? first : unit.Position(r);
+    last = last > unit.Position(r) ? last : unit.Position(r);
+  }
+  // Blocks that no row sees are left out, at the end and before the window.
   size_t blocks = chunk.blocks;
   if (call.causal && chunk.start + blocks * kKvTile > last + 1) {
     if (chunk.start > last) return;
     blocks = (last + 1 - chunk.start + kKvTile - 1) / kKvTile;
   }
+  size_t skipped = 0;
+  const size_t window = call.bias.window;
+  if (window != 0 && chunk.start >= call.bias.sinks && first + 1 > window + chunk.start) {
+    skipped = (first + 1 - window - chunk.start) / kKvTile;
+    if (skipped >= blocks) return;
+  }
+  const size_t start = chunk.start + skipped * kKvTile;
+  blocks -= skipped;
+  const float* block_keys = chunk.keys + skipped * d_k * kKvTile;
+  const float* block_values = chunk.values + skipped * unit.d_v * kKvTile;
   const float* q = unit.q + row / kPanel * kPanel * d_k + row % kPanel;
   HWY_ALIGN float scores[kRows * kPrefillChunk];
   const size_t block_floats = d_k * kKvTile;
   size_t b = 0;
   for (; kWide && b + 2 <= blocks; b += 2) {
-    const Numbers<float> keys{chunk.keys + b * block_floats, kKvTile, d_k};
+    const Numbers<float> keys{block_keys + b * block_floats, kKvTile, d_k};
     WideProduct<kRows, 1, kPanel, true>(q, keys, block_floats, scores + b * kKvTile, kPrefillChunk);
   }
   for (; b < blocks; ++b) {
-    const Numbers<float> keys{chunk.keys + b * block_floats, kKvTile, d_k};
+    const Numbers<float> keys{block_keys + b * block_floats, kKvTile, d_k};
     NumberProduct<kRows, 1, kPanel, true, false>(q, keys, scores + b * kKvTile, kPrefillChunk);
   }
   float* sums = unit.sums + row * unit.sums_stride;
   for (size_t r = 0; r < count; ++r) {
     const size_t position = unit.Position(row + r);
-    const Seen seen = SeenInChunk(call, position, chunk.start, blocks * kKvTile, end);
+    const Seen seen = SeenInChunk(call, position, start, blocks * kKvTile, end);
     WithBias(call.bias.kind, [&](auto kind) HWY_ATTR {
-      const ScoreBias<decltype(kind)::value> bias(call.bias, unit.Head(row + r), position, chunk.start);
+      const ScoreBias<decltype(kind)::value> bias(call.bias, unit.Head(row + r), position, start);
       SoftmaxStep(bias, seen, blocks * kKvTile, scores + r * kPrefillChunk, sums + r * unit.sums_stride,
                   unit.d_v, &unit.states[row + r]);
     });
@@ -69,11 +83,11 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
   const size_t tiles = unit.d_v / kKvTile;
   size_t i = 0;
   for (; kWide && i + 2 <= tiles; i += 2) {
-    const Numbers<float> values{chunk.values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
+    const Numbers<float> values{block_values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
     WideProduct<kRows, kPrefillChunk, 1, false>(scores, values, kTile, sums + i * kKvTile, unit.sums_stride);
   }
   for (; i < tiles; ++i) {
-    const Numbers<float> values{chunk.values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
+    const Numbers<float> values{block_values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
     NumberProduct<kRows, kPrefillChunk, 1, false, false>(scores, values, sums + i * kKvTile,
                                                          unit.sums_stride);
   }
