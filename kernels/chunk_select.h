@@ -16,7 +16,8 @@ namespace ropeline {
 enum class ChunkSummary {
   kMean,    // the mean key
   kBounds,  // least and largest of each channel; the score Σ_i max(q_i·least_i, q_i·largest_i) is at least
-            // that of every key in the chunk. Tang et al. 2024, "Quest", section 3.3
+            // that of every key in the chunk. Tang et al. 2024, "Quest", section 3, "Dynamically estimating
+            // token criticality"
 };
 
 const char* ChunkSummaryName(ChunkSummary summary);  // "mean", "bounds"

@@ -89,8 +89,9 @@ TEST_P(Chunks, ScoresAreThoseOfTheKeys) {
               EXPECT_NEAR(static_cast<double>(mean[r * chunks + c]), sum / of_tokens, 2e-5) << where;
               EXPECT_GE(static_cast<double>(bound[r * chunks + c]), most - 2e-5) << where;
               // One key alone is its own bound.
-              if (of_tokens == 1)
+              if (of_tokens == 1) {
                 EXPECT_NEAR(static_cast<double>(bound[r * chunks + c]), most, 2e-5) << where;
+              }
             }
           }
         }

@@ -158,12 +158,7 @@ HWY_NOINLINE void TurnedKeyProduct(const UnrotatedKeys& angles, const KvCache& c
     default:
       break;
   }
-  if (row == 0) {
-    const size_t bytes = KvTileBytes(format, kKvTile);
-    for (size_t i = 0; i < rows.d_k / kKvTile; ++i) {
-      QuantisedTileToF32(format, KeyScale(format), keys + i * bytes, rows.keys + i * kKvTile * kKvTile);
-    }
-  }
+  if (row == 0) UnpackKeys(format, keys, rows.d_k / kKvTile, rows.keys);
   product(static_cast<const float*>(rows.keys));
 }
 

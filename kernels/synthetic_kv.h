@@ -16,8 +16,8 @@ enum class KeyStatistics {
   // small weights in a trained model's queries: here 1/10, or they would decide every score.
   kOutliers,
   // As kWhite, and a sixteenth of the text (passages of 192 tokens) is about what the query asks for: tokens
-  // there have up to 7 added to their scores. Most of the softmax's mass is in few places, as Quest (Tang et
-  // al. 2024, section 3.1) reports of trained models.
+  // there have up to 7 added to their scores. Most of the softmax's mass is in few places, as Tang et al.
+  // 2024, "Quest", section 3, "Self-attention operation features high sparsity", report of trained models.
   kTopics,
 };
 

@@ -52,6 +52,13 @@ HWY_INLINE void TurnBack(const UnrotatedKeys& angles, size_t block, const float*
   for (i = 2 * bands; i < d_head; ++i) out[i] = q[i];
 }
 
+// A block of quantised keys as f32 [32·tiles][32].
+inline HWY_NOINLINE void UnpackKeys(KvFormat format, const uint8_t* keys, size_t tiles, float* out) {
+  for (size_t i = 0; i < tiles; ++i, keys += KvTileBytes(format, kKvTile), out += kKvTile * kKvTile) {
+    QuantisedTileToF32(format, KeyScale(format), keys, out);
+  }
+}
+
 // out[r][j] = Σ_i q[r][i] · (R(j)·k_j)_i for the 32 tokens j of a block of keys [d_head][32]; q split and
 // turned back. `ahead`: what is read after the block, asked for line by line.
 template <size_t kRows, size_t kRowStep, typename T>

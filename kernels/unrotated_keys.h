@@ -1,6 +1,7 @@
 // Keys that stand in the cache without their rotation and get it while attention reads them. Tokens may then
 // be evicted, and the survivors moved, without a key being touched; quantised, the channels keep their own
-// statistics (Hooper et al. 2024, "KVQuant", section 3.2). The price is paid in every step.
+// statistics (Hooper et al. 2024, "KVQuant", section on pre-RoPE key quantisation). The price is paid in
+// every step.
 //
 // Token 32·b + j: R(32·b + j)·k = R(32·b)·R(j)·k, and q·R(32·b)·x = (R(−32·b)·q)·x. So for each block the
 // queries are turned back once, and the keys by j = 0 … 31, by cosines and sines that are the same for every
