@@ -292,19 +292,21 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     decode.extra = extra;
     return decode;
   };
+  const std::vector<KvFormat> common = {KvFormat::kF16, KvFormat::kQ80, KvFormat::kQ40};
+  const std::vector<KvFormat> all(kAllKvFormats.begin(), kAllKvFormats.end());
   for (const int threads : plan.threads) {
-    for (const KvFormat format : kAllKvFormats) {
+    for (const KvFormat format : plan.quick ? common : all) {
       for (const size_t n : {1024, 4096, 32768}) {
         if (plan.quick && n == 1024) continue;
         AddDecode(plan, format, with(llama, n), threads, rows, skipped);
       }
     }
     // Other groups and heads: 1, 4 with short heads, 4, 7 (Qwen 2.5 7B), 8 of long heads (Gemma).
-    for (const KvFormat format : {KvFormat::kF16, KvFormat::kQ80, KvFormat::kQ40}) {
+    for (const KvFormat format : common) {
       for (const Decode& decode :
            {Decode{4096, 32, 32, 128}, Decode{4096, 32, 8, 64}, Decode{4096, 32, 8, 128},
             Decode{4096, 28, 4, 128}, Decode{4096, 16, 2, 256}}) {
-        if (plan.quick && decode.n_heads != 32) continue;
+        if (plan.quick && (decode.n_kv_heads != 8 || format != KvFormat::kF16)) continue;
         AddDecode(plan, format, decode, threads, rows, skipped);
       }
     }
@@ -329,17 +331,17 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
       AddPrefill(plan, format, shape, threads, rows);
     };
     const size_t n = plan.quick ? 1024 : 4096;
-    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, false});
     prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128});
-    for (const BiasKind kind : {BiasKind::kSlope, BiasKind::kByDistance, BiasKind::kSoftCap}) {
+    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {BiasKind::kSlope}});
+    for (const KvFormat format : common) prefill(format, {n, n, 3, 1, 128, 128});
+    if (plan.quick) continue;
+    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, false});
+    for (const BiasKind kind : {BiasKind::kByDistance, BiasKind::kSoftCap}) {
       prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {kind}});
     }
     prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {BiasKind::kNone, n / 4, 4}});
-    for (const KvFormat format : {KvFormat::kF16, KvFormat::kBf16, KvFormat::kQ80, KvFormat::kQ40}) {
-      prefill(format, {n, n, 3, 1, 128, 128});
-    }
+    prefill(KvFormat::kBf16, {n, n, 3, 1, 128, 128});
     prefill(KvFormat::kF32, {n, n, 4, 1, 64, 64});
-    if (plan.quick) continue;
     prefill(KvFormat::kF16, {n, n, 4, 1, 64, 64});
     prefill(KvFormat::kF16, {1024, 1024, 3, 1, 128, 128});
     prefill(KvFormat::kF16, {16384, 512, 3, 1, 128, 128});  // a chunk against a longer cache

@@ -159,12 +159,14 @@ void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skippe
       continue;
     }
     for (const KvFormat format : kAllKvFormats) {
+      if (plan.quick && threads != plan.threads.back()) continue;
       AddAppend(plan, format, 1, false, threads, rows);
       AddAppend(plan, format, 512, false, threads, rows);
       if (!plan.quick && threads == 1) AddAppend(plan, format, 512, true, threads, rows);
     }
     const size_t n = plan.quick ? 2048 : 8192;
     for (const KvFormat format : kAllKvFormats) {
+      if (plan.quick && (threads != plan.threads.back() || format != KvFormat::kF16)) continue;
       AddEvict(plan, format, n, 32, true, threads, rows);
       if (plan.quick) continue;
       AddEvict(plan, format, n, 1024, true, threads, rows);

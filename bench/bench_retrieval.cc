@@ -163,6 +163,7 @@ void AddUnrotated(const Plan& plan, KvFormat format, size_t n, int threads, std:
 void AddRetrievalRows(const Plan& plan, std::vector<Row>* rows) {
   for (const int threads : plan.threads) {
     if (kKvHeads % static_cast<size_t>(threads) != 0) continue;  // attention/decode says so
+    if (plan.quick && threads != plan.threads.back()) continue;
     for (const ChunkSummary summary : {ChunkSummary::kMean, ChunkSummary::kBounds}) {
       AddRetrieval(plan, KvFormat::kF16, summary, 32768, 16, threads, rows);
       if (!plan.quick) AddRetrieval(plan, KvFormat::kQ80, summary, 32768, 16, threads, rows);

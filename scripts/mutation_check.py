@@ -2,7 +2,7 @@
 """Do the tests notice? Breaks each kernel formula in a copy of the sources, one sign or term at a time, and requires that
 the kernel tests fail. Not part of the tests: it builds a kernel file for each mutation.
 
-usage: scripts/mutation_check.py [WORDS]    only mutations whose file or text holds WORDS
+usage: scripts/mutation_check.py [WORD …]    only mutations whose file or text holds one of the words
 """
 import concurrent.futures
 import os
@@ -146,10 +146,10 @@ def outcome(work, objects, index, mutation):
 
 
 def main():
-    words = " ".join(sys.argv[1:])
-    chosen = [m for m in MUTATIONS if words in m[0] or words in m[1]]
+    words = sys.argv[1:] or [""]
+    chosen = [m for m in MUTATIONS if any(word in m[0] or word in m[1] for word in words)]
     if not chosen:
-        sys.exit(f"scripts/mutation_check.py: '{words}' is in no mutation's file or text")
+        sys.exit(f"scripts/mutation_check.py: none of {words} is in any mutation's file or text")
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         sources = sorted(path.name for path in (ROOT / "kernels").glob("*.cc"))
         objects = {source: pathlib.Path(work) / f"{source}.o" for source in sources}
