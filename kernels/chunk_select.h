@@ -19,7 +19,7 @@ enum class ChunkSummary {
             // that of every key in the chunk. Tang et al. 2024, "Quest", section 3.3
 };
 
-const char* ChunkSummaryName(ChunkSummary summary);  // "mean", "bounds"
+const char* ChunkSummaryName(ChunkSummary summary);         // "mean", "bounds"
 size_t SummaryRows(ChunkSummary summary, size_t d_head_k);  // f32 values of one chunk and KV head
 
 // Summaries of a cache's keys, as the cache decodes them, in f32. A head's chunks stand in blocks of 32, one
