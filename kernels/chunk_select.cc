@@ -155,6 +155,10 @@ const char* ChunkSummaryName(ChunkSummary summary) {
   return summary == ChunkSummary::kMean ? "mean" : "bounds";
 }
 
+size_t SummaryRows(ChunkSummary summary, size_t d_head_k) {
+  return summary == ChunkSummary::kMean ? d_head_k : 2 * d_head_k;
+}
+
 ChunkSummaries::ChunkSummaries(const KvCache& cache, ChunkSummary summary, size_t chunk)
     : summary_(summary), chunk_(chunk) {
   if (chunk == 0 || chunk % kKvTile != 0) {
@@ -162,7 +166,7 @@ ChunkSummaries::ChunkSummaries(const KvCache& cache, ChunkSummary summary, size_
               static_cast<int>(kKvTile));
   }
   const KvShape& shape = cache.shape();
-  rows_ = summary == ChunkSummary::kMean ? shape.d_head_k : 2 * shape.d_head_k;
+  rows_ = SummaryRows(summary, shape.d_head_k);
   blocks_ = (RoundUp(cache.capacity(), chunk) / chunk + kKvTile - 1) / kKvTile;
   const size_t floats = shape.n_kv_heads * blocks_ * rows_ * kKvTile;
   memory_ = TableMemory(floats);
@@ -318,11 +322,16 @@ double AttentionRecall(const ChunkSummaries& summaries, const DecodeAttention& c
 }
 
 Cost ChunkScoreCost(const ChunkSummaries& summaries, const DecodeAttention& call) {
-  const auto chunks = static_cast<double>(summaries.chunks()), rows = static_cast<double>(summaries.rows());
-  const auto heads = static_cast<double>(call.n_heads);
   const KvShape& shape = call.cache->shape();
-  return {.bytes_read = 4 * chunks * rows * static_cast<double>(shape.n_kv_heads) +
-                        4 * heads * static_cast<double>(shape.d_head_k),
+  return ChunkScoreCost(summaries.summary(), static_cast<double>(summaries.chunks()), call.n_heads,
+                        shape.n_kv_heads, shape.d_head_k);
+}
+
+Cost ChunkScoreCost(ChunkSummary summary, double chunks, size_t n_heads, size_t n_kv_heads, size_t d_head_k) {
+  const auto rows = static_cast<double>(SummaryRows(summary, d_head_k));
+  const auto heads = static_cast<double>(n_heads);
+  return {.bytes_read =
+              4 * chunks * rows * static_cast<double>(n_kv_heads) + 4 * heads * static_cast<double>(d_head_k),
           .flops = 2 * heads * chunks * rows};
 }
 

@@ -20,7 +20,8 @@ enum class ChunkSummary {
             // token criticality"
 };
 
-const char* ChunkSummaryName(ChunkSummary summary);  // "mean", "bounds"
+const char* ChunkSummaryName(ChunkSummary summary);         // "mean", "bounds"
+size_t SummaryRows(ChunkSummary summary, size_t d_head_k);  // f32 values of one chunk and KV head
 
 // Summaries of a cache's keys, as the cache decodes them, in f32. A head's chunks stand in blocks of 32, one
 // after the other: mean [d_head_k][32], or bounds [2·d_head_k][32], largest before least: the order of an f32
@@ -96,6 +97,7 @@ double AttentionRecall(const ChunkSummaries& summaries, const DecodeAttention& c
 // Reads the summaries once for the whole group and Q, two flops for each product; the choice itself counts
 // none.
 Cost ChunkScoreCost(const ChunkSummaries& summaries, const DecodeAttention& call);
+Cost ChunkScoreCost(ChunkSummary summary, double chunks, size_t n_heads, size_t n_kv_heads, size_t d_head_k);
 // Reads `tokens` keys of every head, writes the summaries of their chunks; one flop for each element of a
 // mean, two for each of the bounds.
 Cost ChunkUpdateCost(const ChunkSummaries& summaries, const KvShape& shape, size_t tokens);

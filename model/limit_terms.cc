@@ -10,9 +10,7 @@ struct Limits {
   int threads;
 
   Term At(Phase phase, const char* name, const Cost& cost, Traffic traffic) const {
-    Cost bound = cost;
-    if (phase == Phase::kDecode && !machine.peak_is_measured()) bound.flops = 0;
-    const LimitTime time = machine.roofline.TimeAtLimit(bound, traffic, threads, kMainMemoryBytes);
+    const LimitTime time = TimeAtLimit(phase, cost, traffic, machine, threads);
     return {.name = name,
             .bytes = cost.Bytes(),
             .flops = cost.flops,
@@ -80,6 +78,12 @@ std::vector<PositionPart> PositionParts(const Workload& work, Phase phase) {
         {WorkOf(llm, layer.self.position, &layer.self, phase, work.context, sequences), &layer.self});
   }
   return parts;
+}
+
+LimitTime TimeAtLimit(Phase phase, const Cost& cost, Traffic traffic, const Machine& machine, int threads) {
+  Cost bound = cost;
+  if (phase == Phase::kDecode && !machine.peak_is_measured()) bound.flops = 0;
+  return machine.roofline.TimeAtLimit(bound, traffic, threads, kMainMemoryBytes);
 }
 
 LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads) {

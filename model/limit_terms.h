@@ -70,6 +70,9 @@ struct Workload {
   uint64_t batch = 1;  // decode only
 };
 
+// Of one cost that comes from main memory, by the rules above.
+LimitTime TimeAtLimit(Phase phase, const Cost& cost, Traffic traffic, const Machine& machine, int threads);
+
 std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads);
 std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads);
 

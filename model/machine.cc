@@ -29,7 +29,8 @@ struct Samples {
     take("roof", &roof);
     take("working_set", &working_set_bytes);
     for (const std::string& key : row.Keys()) {
-      if (key == "bias_bytes" || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
+      const bool kept = key == "bias_bytes" || key == "output_error" || key == "recall";
+      if (kept || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
     }
     // A limit that no machine has would turn into infinities further on.
     const auto believe = [&](const char* key, Range range) {

@@ -30,7 +30,7 @@ struct MeasuredRow {
   std::optional<double> flops_per_second;
   std::optional<double> roof;
   std::optional<double> working_set_bytes;
-  // What a row of another way to pay for an encoding tells beside its time: bias_bytes, angle_error_32k …
+  // What a row tells beside its time: bias_bytes, angle_error_32k …, output_error, recall.
   std::map<std::string, double> counters;
   size_t samples = 0;
   bool tainted = false;  // every sample was

@@ -111,6 +111,41 @@ TEST_F(CliTest, PredictsWithKernelsBesideTheLimit) {
       << kivi.out;
 }
 
+TEST_F(CliTest, PredictsWaysOfKeepingThePast) {
+  nlohmann::json results = FakeKernelResults();
+  const auto add = [&](const std::string& name, const nlohmann::json& counters) {
+    results["benchmarks"].push_back(FakeRow(name + "/cache:cold/threads:2", counters));
+  };
+  const std::string shape = "f16/BEST/n:32768/h:24/hkv:8/d:128";
+  add("attention/decode/" + shape + "/window:4096/sinks:4", {{"call_ns", 1e6}, {"output_error", 0.5}});
+  add("attention/retrieval/" + shape + "/summary:mean/chunk:256/best:16",
+      {{"call_ns", 2e6}, {"recall", 0.875}});
+  add("attention/decode/f16/BEST/n:2048/h:24/hkv:8/d:128", {{"call_ns", 0.5e6}, {"output_error", 0.000384}});
+  add("attention/decode_unrotated/" + shape, {{"call_ns", 10e6}});
+  add("kv_cache/evict/f16/BEST/n:32768/hkv:8/d:128/gap:32", {{"call_ns", 9e6}});
+  add("kv_cache/evict_position_free/f16/BEST/n:32768/hkv:8/d:128/gap:32", {{"call_ns", 2e6}});
+  add("kv_cache/reschedule/f16/BEST/n:8192/hkv:8/d:128", {{"call_ns", 1e6}});
+  const std::string predict =
+      "predict llama-3.2-3b --context 32k --machine '" + File("ways.json", results.dump()) + "'";
+  const Outcome outcome = Run(predict + " --ways");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part :
+       {"## What long context costs here: llama-3.2-3b at 32,768 tokens", "| full f16 ",
+        "output error 0.00038", "| window of 4096 + 4 sinks, f16 ", "–, forgets all but window and sinks",
+        "recall 87.5 %", " 56.0 ms |", "not measured", "| ≤", "3.5 steps", "Recall: share",
+        "Output error: relative", " 112.0 ms |"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+  EXPECT_EQ(Run(predict).out.find("What long context costs"), std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(Run(predict + " --ways --json").out);
+  EXPECT_EQ(json["ways"].size(), 7u);
+  EXPECT_NEAR(json["upkeep"]["turning_points"][0]["break_even_steps"].get<double>(), 3.5, 1e-9);
+  EXPECT_FALSE(nlohmann::json::parse(Run(predict + " --json").out).contains("ways"));
+  const Outcome figures = Run("predict gpt2 --context 1k --ways" + std::string(kFigures));
+  ASSERT_EQ(figures.exit_code, 0) << figures.err;
+  EXPECT_NE(figures.out.find("not measured"), std::string::npos) << figures.out;
+}
+
 TEST_F(CliTest, ComparesTheEncodings) {
   const Outcome outcome = Run("compare --machine '" + machine_ + "'");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "model/cli/commands.h"
+#include "model/cli/context_ways_text.h"
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
 #include "model/cli/predict_text.h"
@@ -23,6 +24,7 @@ struct PredictOptions {
   std::optional<std::string> memory;
   MachineOptions machine;
   bool curve = false;
+  bool ways = false;
   bool json = false;
 };
 
@@ -43,10 +45,23 @@ void RunPredict(const PredictOptions& options) {
   const Prediction prediction = Predict(request);
   std::vector<CurvePoint> curve;
   if (options.curve) curve = PredictCurve(request, CurveContexts(request));
+  std::vector<ContextWay> ways;
+  RotationUpkeep upkeep;
+  if (options.ways) {
+    ways = ContextWays(request);
+    upkeep = RotationUpkeepOf(request);
+  }
   if (options.json) {
-    Print(PredictionJson(request, prediction, curve));
+    nlohmann::ordered_json json = PredictionJson(request, prediction, curve);
+    if (options.ways) {
+      json["ways"] = ContextWaysJson(ways);
+      json["upkeep"] = RotationUpkeepJson(upkeep);
+    }
+    Print(json);
   } else {
-    Print(PredictionText(request, prediction, curve));
+    std::string text = PredictionText(request, prediction, curve);
+    if (options.ways) text += ContextWaysText(request, ways, upkeep);
+    Print(text);
   }
 }
 
@@ -78,6 +93,8 @@ void AddPredictCommand(CLI::App& app) {
                    "memory of the machine, such as 16GiB (default: what its result says)")
       ->type_name("SIZE");
   command->add_flag("--curve", options->curve, "add a table over contexts");
+  command->add_flag("--ways", options->ways,
+                    "add what each way of keeping the past costs: formats, a window, retrieval of chunks");
   command->add_flag("--json", options->json, "machine-readable, stable keys");
   command->callback([options] { RunPredict(*options); });
 }
