@@ -135,7 +135,10 @@ void AddDecode(const Plan& plan, KvFormat format, const Decode& decode, int thre
   row.working_set_bytes = row.cost.bytes_read;
   const size_t slots = std::max(decode.batch, RingSlots(plan, row.working_set_bytes, decode.cache));
   if (row.cold) row.working_set_bytes *= static_cast<double>(slots);
-  if (!plan.quick) row.counters["output_error"] = OutputError(format);
+  if (!plan.quick && decode.extra.window == 0) row.counters["output_error"] = OutputError(format);
+  if (!plan.quick && decode.extra.window != 0) {
+    row.counters["recall"] = OneSyntheticText().WindowRecall(decode.extra.sinks, decode.extra.window);
+  }
   row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
     DecodeBody(state, self, topology, format, decode, slots);
   };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/harness.h"
+#include "kernels/decode_attention.h"
 #include "kernels/kv_cache.h"
 
 namespace ropeline {
@@ -20,6 +21,19 @@ std::unique_ptr<KvCache> FilledCache(const KvShape& shape, size_t n, size_t room
 // looks for the number of iterations: they are kept until that thread's next row.
 const CacheRing& CachesFor(const Row& row, int thread, const KvShape& shape, size_t n, size_t slots,
                            size_t room = 0);
+
+// 32,768 tokens of one KV head, d 128, and a query of three heads, with attention concentrated as a trained
+// model's is (kernels/synthetic_kv.h, kTopics): for the accuracy of what reads less than all.
+struct SyntheticText {
+  SyntheticText();
+  DecodeAttention Call() const;
+  // The share of attention on the first `sinks` and the last `window` tokens.
+  double WindowRecall(size_t sinks, size_t window) const;
+
+  KvCache cache;
+  std::vector<float> q;
+};
+const SyntheticText& OneSyntheticText();  // made once
 
 }  // namespace ropeline
 

@@ -11,7 +11,6 @@
 #include "kernels/chunk_select.h"
 #include "kernels/hash.h"
 #include "kernels/rope_schedule.h"
-#include "kernels/synthetic_kv.h"
 #include "kernels/unrotated_keys.h"
 
 namespace ropeline {
@@ -43,25 +42,14 @@ RowName NameOf(const Plan& plan, const char* variant, KvFormat format, size_t n)
   return name;
 }
 
-// The share of attention that the chosen tokens hold, on 32,768 tokens whose attention is concentrated as a
-// trained model's is (synthetic_kv.h). Of one KV head: the rows' own keys are noise.
+// The share of attention that the chosen tokens hold in the synthetic text: the rows' own keys are noise.
 double SyntheticRecall(ChunkSummary summary, size_t chunk, const ChunkChoice& choice) {
   static auto* const known = new std::map<std::pair<ChunkSummary, size_t>, double>;
   const auto [at, fresh] = known->try_emplace({summary, choice.best});
-  if (!fresh) return at->second;
-  constexpr size_t kTokens = 32768, kGroup = kHeads / kKvHeads, kPiece = 1024;
-  const SyntheticKv kv{KeyStatistics::kTopics, kGroup, 1, kHead, 1};
-  KvCache cache(KvShape{KvFormat::kF16, 1, kHead, kHead}, kTokens);
-  std::vector<float> k(kPiece * kHead), v(k.size()), q(kGroup * kHead);
-  for (size_t token = 0; token < kTokens; token += kPiece) {
-    kv.Keys(token, kPiece, k.data());
-    kv.Values(token, kPiece, v.data());
-    cache.Append(k.data(), v.data(), kPiece);
+  if (fresh) {
+    const SyntheticText& text = OneSyntheticText();
+    at->second = AttentionRecall(ChunkSummaries(text.cache, summary, chunk), text.Call(), choice);
   }
-  kv.Query(q.data());
-  DecodeAttention call = CallOf(cache, q, 1);
-  call.n_heads = kGroup;
-  at->second = AttentionRecall(ChunkSummaries(cache, summary, chunk), call, choice);
   return at->second;
 }
 
@@ -75,6 +63,7 @@ void AddRetrieval(const Plan& plan, KvFormat format, ChunkSummary summary, size_
   Row row;
   row.name = NameOf(plan, "retrieval", format, n);
   row.name.With("summary", ChunkSummaryName(summary)).With("chunk", kChunk).With("best", best);
+  row.name.With("sinks", choice.sinks).With("window", choice.window);
   row.name.With("cache", "cold").With("threads", parts);
   row.threads = threads;
   // What is read: summaries, and the tokens chosen. Their number depends on which chunks win only where these
@@ -85,11 +74,10 @@ void AddRetrieval(const Plan& plan, KvFormat format, ChunkSummary summary, size_
   call.n_heads = kHeads;
   call.position = n - 1;
   const auto tokens = static_cast<double>(best * kChunk + choice.sinks + choice.window);
-  const auto chunks = static_cast<double>(n / kChunk);
-  const double summary_rows = summary == ChunkSummary::kMean ? kHead : 2 * kHead;
   row.cost = DecodeAttentionCost(call, tokens);
-  row.cost.bytes_read += chunks * 4 * summary_rows * kKvHeads;
-  row.cost.flops += 2 * chunks * summary_rows * kHeads;
+  Cost scores = ChunkScoreCost(summary, static_cast<double>(n / kChunk), kHeads, kKvHeads, kHead);
+  scores.bytes_read -= 4 * kHeads * kHead;  // Q, which attention has read
+  row.cost = row.cost + scores;
   if (!plan.quick) row.counters["recall"] = SyntheticRecall(summary, kChunk, choice);
   row.items = static_cast<double>(kHeads);
   row.traffic = Traffic::kRead;

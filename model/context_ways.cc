@@ -127,7 +127,11 @@ bool IsRowOf(const ContextWay& way, const RowName& name) {
       return name.variant == "decode" &&
              ArgsAre(name, {{"window", kWindow}, {"sinks", kSinks}}, nullptr, nullptr);
     case KeepKind::kRetrieval:
-      return name.variant == "retrieval" && ArgsAre(name, {{"chunk", kChunk}, {"best", ChunkChoice{}.best}},
+      return name.variant == "retrieval" && ArgsAre(name,
+                                                    {{"chunk", kChunk},
+                                                     {"best", ChunkChoice{}.best},
+                                                     {"sinks", ChunkChoice{}.sinks},
+                                                     {"window", ChunkChoice{}.window}},
                                                     "summary", ChunkSummaryName(way.summary));
   }
   return false;

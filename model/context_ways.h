@@ -4,7 +4,7 @@
 //
 //   full       attention/decode/<format>/…                      every token
 //   window     attention/decode/<format>/…/window:W/sinks:S/…   the cache holds W + S tokens, no more
-//   retrieval  attention/retrieval/<format>/…/summary:…/chunk:C/best:B/…
+//   retrieval  attention/retrieval/<format>/…/summary:…/chunk:C/best:B/sinks:S/window:W/…
 //              the cache holds all tokens, and a summary in f32 of each chunk; a step reads the summaries and
 //              the best chunks, first and recent tokens (kernels/chunk_select.h, ChunkChoice). Keeping the
 //              summaries up to date is not counted: no row measures it

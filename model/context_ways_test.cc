@@ -39,9 +39,12 @@ nlohmann::json Results() {
   add("attention/decode/f16/BEST/" + kShape + "window:4096/sinks:4/cache:cold/threads:1",
       {{"call_ns", 1e13}});
   const std::string retrieval = "attention/retrieval/f16/BEST/" + kShape;
-  add(retrieval + "summary:mean/chunk:256/best:16/" + kEnd, {{"call_ns", 2e6}, {"recall", 0.75}});
-  add(retrieval + "summary:bounds/chunk:256/best:16/" + kEnd, {{"call_ns", 3e6}, {"recall", 0.875}});
-  add(retrieval + "summary:mean/chunk:128/best:16/" + kEnd, {{"call_ns", 1e13}, {"recall", 0.1}});
+  add(retrieval + "summary:mean/chunk:256/best:16/sinks:32/window:256/" + kEnd,
+      {{"call_ns", 2e6}, {"recall", 0.75}});
+  add(retrieval + "summary:bounds/chunk:256/best:16/sinks:32/window:256/" + kEnd,
+      {{"call_ns", 3e6}, {"recall", 0.875}});
+  add(retrieval + "summary:mean/chunk:128/best:16/sinks:32/window:256/" + kEnd,
+      {{"call_ns", 1e13}, {"recall", 0.1}});
   add("attention/decode/q8_0/BEST/n:4096/h:24/hkv:8/d:128/" + kEnd,
       {{"call_ns", 1e6}, {"output_error", 0.01}});
   add("kv_cache/append/q8_0/BEST/n:1/hkv:8/d:128/" + kEnd, {{"call_ns", 500.0}});

@@ -118,7 +118,7 @@ TEST_F(CliTest, PredictsWaysOfKeepingThePast) {
   };
   const std::string shape = "f16/BEST/n:32768/h:24/hkv:8/d:128";
   add("attention/decode/" + shape + "/window:4096/sinks:4", {{"call_ns", 1e6}, {"output_error", 0.5}});
-  add("attention/retrieval/" + shape + "/summary:mean/chunk:256/best:16",
+  add("attention/retrieval/" + shape + "/summary:mean/chunk:256/best:16/sinks:32/window:256",
       {{"call_ns", 2e6}, {"recall", 0.875}});
   add("attention/decode/f16/BEST/n:2048/h:24/hkv:8/d:128", {{"call_ns", 0.5e6}, {"output_error", 0.000384}});
   add("attention/decode_unrotated/" + shape, {{"call_ns", 10e6}});
