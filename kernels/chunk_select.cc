@@ -99,7 +99,10 @@ constexpr size_t kMostRowsBeyond = 12;                         // that a group i
 
 size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
 
-size_t VisibleEnd(const DecodeAttention& call) { return std::min(call.cache->n(), call.position + 1); }
+size_t VisibleEnd(const DecodeAttention& call) {
+  const size_t n = call.cache->n();
+  return call.position < n ? call.position + 1 : n;
+}
 
 void Check(const ChunkSummaries& summaries, const DecodeAttention& call) {
   const KvCache& cache = *call.cache;

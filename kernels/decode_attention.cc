@@ -8,6 +8,7 @@
 
 #include "kernels/decode_attention.h"
 #include "kernels/kv_product-inl.h"
+#include "kernels/kv_whole_product-inl.h"
 #include "kernels/softmax-inl.h"
 #include "kernels/turned_product-inl.h"
 
@@ -115,7 +116,7 @@ HWY_NOINLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row,
       float factors[kRows];
       for (size_t r = 0; r < kRows; ++r) factors[r] = NumberFactor(largest[r]);
       RoundForTile<kRows, TileZero::kMinimum>(q + i * kKvTile, kRowStep, largest, factors, keys + i * bytes,
-                                              &rounded[i], zeros);
+                                              0, kKvTile, &rounded[i], zeros);
     }
   }
   for (size_t i = 0; i < tiles; ++i, keys += bytes) {
@@ -191,7 +192,6 @@ HWY_NOINLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t ro
     }
     return;
   }
-  // Weights of hidden tokens are zero.
   const auto product = [&](auto zero) HWY_ATTR {
     constexpr TileZero kZero = decltype(zero)::value;
     constexpr bool kNibbles = kZero != TileZero::kNone, kMinimum = kZero == TileZero::kMinimum;
@@ -200,8 +200,8 @@ HWY_NOINLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t ro
     float factors[kRows];
     for (size_t r = 0; r < kRows; ++r) factors[r] = NumberFactor(largest[r]);
     for (size_t i = 0; i < tiles; ++i) {
-      RoundForTile<kRows, kZero>(weights, kChunk, largest, factors, values + i * bytes, &rounded[i],
-                                 rows.zeros + (i * rows.count + row) * kZeroLanes);
+      RoundForTile<kRows, kZero>(weights, kChunk, largest, factors, values + i * bytes, first, end,
+                                 &rounded[i], rows.zeros + (i * rows.count + row) * kZeroLanes);
     }
     for (size_t i = 0; i < tiles; ++i, values += bytes) {
       RoundedProduct<kRows, kNibbles, kMinimum>(rounded[i], values, sums + i * kKvTile, rows.d_v,
@@ -328,9 +328,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
+#include "kernels/decode_visible.h"
 #include "kernels/memory.h"
 
 namespace ropeline {
@@ -342,7 +341,7 @@ namespace {
 void Check(const DecodeAttention& call) {
   const KvShape& shape = call.cache->shape();
   if (shape.n_kv_heads == 0 || call.n_heads % shape.n_kv_heads != 0 || call.Group() > kMostGroup ||
-      shape.d_head_k > kMostDecodeDimensions) {
+      shape.d_head_k > kMostDecodeDimensions || shape.d_head_v > kMostDecodeDimensions) {
     HWY_ABORT(
         "attention of %d query heads on %d KV heads, expected a whole number each, at most %d, of at most %d "
         "dimensions",
@@ -361,8 +360,8 @@ void Check(const DecodeAttention& call) {
 size_t ScratchFloats(const DecodeAttention& call) {
   const KvShape& shape = call.cache->shape();
   const size_t rows = call.Group() + 12;
-  const size_t of_row = kMostDecodeDimensions + 16 + shape.d_head_k + shape.d_head_v + 256 +
-                        4 * (shape.d_head_k / kKvTile + 2) + 128;
+  const size_t of_row = kMostDecodeDimensions + 16 + shape.d_head_k + 2 * shape.d_head_v + 256 +
+                        4 * (shape.d_head_k / kKvTile + 2) + 256;
   size_t floats = rows * of_row + 256;
   if (call.unrotated != nullptr) {
     floats += rows * (kMostDecodeDimensions + 16) + (shape.d_head_k + kKvTile) * kKvTile + 32;
@@ -381,52 +380,7 @@ float* Scratch(const DecodeAttention& call) {
   return scratch.get();
 }
 
-// Tokens [0, sinks) and [first, end) that the query sees.
-struct Visible {
-  size_t sinks, first, end;
-};
-
-Visible VisibleOf(const DecodeAttention& call, size_t n) {
-  const size_t end = std::min(n, call.position + 1);
-  const AttentionBias& bias = call.bias;
-  size_t first = 0;
-  if (bias.window != 0 && call.position + 1 > bias.window) first = call.position + 1 - bias.window;
-  const size_t sinks = std::min(bias.sinks, end);
-  if (first <= sinks) return {0, 0, end};
-  return {sinks, std::min(first, end), end};
-}
-
 }  // namespace
-
-const char* BiasKindName(BiasKind kind) {
-  switch (kind) {
-    case BiasKind::kNone:
-      return "none";
-    case BiasKind::kSlope:
-      return "alibi";
-    case BiasKind::kByDistance:
-      return "t5";
-    case BiasKind::kSoftCap:
-      return "soft_cap";
-  }
-  return "";
-}
-
-size_t VisibleTokens(const DecodeAttention& call, size_t n) {
-  const Visible visible = VisibleOf(call, n);
-  return visible.sinks + visible.end - visible.first;
-}
-
-size_t VisibleTokens(const DecodeAttention& call) { return VisibleTokens(call, call.cache->n()); }
-
-size_t DecodeSlices(const DecodeAttention& call, size_t threads) {
-  const size_t heads = call.cache->shape().n_kv_heads;
-  return std::max<size_t>(threads, 1) / std::gcd(heads, std::max<size_t>(threads, 1));
-}
-
-size_t PartialFloats(const DecodeAttention& call) {
-  return call.Group() * (call.cache->shape().d_head_v + 2);
-}
 
 void AttendUnit(const DecodeAttention& call, size_t unit, size_t slices, float* partial) {
   Check(call);
@@ -455,63 +409,15 @@ void AttendRangesOf(const DecodeAttention& call, size_t head, const TokenRange* 
   size_t from = 0;
   for (size_t i = 0; i < count; from = ranges[i++].end) {
     if (ranges[i].first >= from && ranges[i].first < ranges[i].end &&
-        ranges[i].end <= std::min(cache.n(), call.position + 1)) {
+        ranges[i].end <= VisibleOf(call, cache.n()).end) {
       continue;
     }
     HWY_ABORT("attention to tokens [%d, %d) after %d, expected ascending ranges of the %d visible ones",
               static_cast<int>(ranges[i].first), static_cast<int>(ranges[i].end), static_cast<int>(from),
-              static_cast<int>(std::min(cache.n(), call.position + 1)));
+              static_cast<int>(VisibleOf(call, cache.n()).end));
   }
   const uint8_t* next = cache.KeyBlock(head + 1 == cache.shape().n_kv_heads ? head : head + 1, 0);
   HWY_DYNAMIC_DISPATCH(AttendTokens)(call, head, ranges, count, next, Scratch(call), partial);
-}
-
-void MergeUnits(const DecodeAttention& call, size_t head, size_t heads, size_t slices, const float* partials,
-                float* out) {
-  const size_t d = call.cache->shape().d_head_v, group = call.Group();
-  for (size_t h = head; h < head + heads; ++h) {
-    for (size_t r = 0; r < group; ++r) {
-      const auto part = [&](size_t s) {
-        return partials + (h * slices + s) * PartialFloats(call) + r * (d + 2);
-      };
-      const float* sink = call.bias.sink_logits;
-      float largest = sink != nullptr ? sink[h * group + r] : kLowestScore;
-      for (size_t s = 0; s < slices; ++s) largest = std::max(largest, part(s)[d]);
-      float weights = sink != nullptr ? std::exp(sink[h * group + r] - largest) : 0;
-      float* to = out + (h * group + r) * d;
-      std::fill_n(to, d, 0.0f);
-      for (size_t s = 0; s < slices; ++s) {
-        const float factor = std::exp(part(s)[d] - largest);
-        weights += factor * part(s)[d + 1];
-        for (size_t i = 0; i < d; ++i) to[i] += factor * part(s)[i];
-      }
-      // NaN weights stay NaN; no weights at all: no visible key.
-      const float inverse = weights == 0 ? 0 : 1 / weights;
-      for (size_t i = 0; i < d; ++i) to[i] *= inverse;
-    }
-  }
-}
-
-void Attend(const DecodeAttention& call, float* out) {
-  const size_t heads = call.cache->shape().n_kv_heads;
-  std::vector<float> partials(heads * PartialFloats(call));
-  for (size_t h = 0; h < heads; ++h) AttendUnit(call, h, 1, partials.data() + h * PartialFloats(call));
-  MergeUnits(call, 0, heads, 1, partials.data(), out);
-}
-
-Cost DecodeAttentionCost(const DecodeAttention& call) {
-  return DecodeAttentionCost(call, static_cast<double>(VisibleTokens(call)));
-}
-
-Cost DecodeAttentionCost(const DecodeAttention& call, double tokens) {
-  const KvShape& shape = call.cache->shape();
-  const auto heads = static_cast<double>(call.n_heads);
-  const auto d_k = static_cast<double>(shape.d_head_k), d_v = static_cast<double>(shape.d_head_v);
-  const Cost cost{.bytes_read = tokens * shape.BytesPerToken() + 4 * heads * d_k,
-                  .bytes_written = 4 * heads * d_v,
-                  .flops = 2 * heads * tokens * (d_k + d_v)};
-  if (call.unrotated == nullptr) return cost;
-  return cost + TurnWhileReadingCost(*call.unrotated, call.n_heads, shape.n_kv_heads, tokens);
 }
 
 }  // namespace ropeline

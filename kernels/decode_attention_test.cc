@@ -50,9 +50,8 @@ double WorstError(const Inputs& in, const std::vector<float>& out, std::string* 
   double worst = 0;
   const ReferenceCache cache(in.cache);
   for (size_t h = 0; h < in.call.n_heads; ++h) {
-    const auto row =
-        ReferenceAttention(cache, in.call.bias, true, h, h / in.call.Group(), in.call.position,
-                           in.q.data() + h * shape.d_head_k, static_cast<double>(in.call.scale));
+    const auto row = ReferenceAttention(cache, in.call.bias, true, h, h / in.call.Group(), in.call.position,
+                                        in.q.data() + h * shape.d_head_k, static_cast<double>(in.call.scale));
     for (size_t i = 0; i < shape.d_head_v; ++i) {
       const double error = std::abs(static_cast<double>(out[h * shape.d_head_v + i]) - row.out[i]);
       if (error <= worst) continue;
@@ -192,6 +191,53 @@ TEST_P(Decode, OddNumbersStayInTheirHead) {
         }
       }
     }
+  }
+}
+
+// What was cut off may have been anything.
+TEST_P(Decode, ForgottenTokensHaveNoSay) {
+  for (const KvFormat format : kAllKvFormats) {
+    for (const float odd :
+         {1e30f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      Inputs in(format, {37, 2, 1, 64, 64});
+      std::vector<float> clean(2 * 64), out(2 * 64);
+      Attend(in.call, clean.data());
+      const std::vector<float> junk(40 * 64, odd);
+      if (format == KvFormat::kKivi4) {
+        in.cache.Append(junk.data(), junk.data(), 3);  // within the unfinished block
+      } else {
+        in.cache.Append(junk.data(), junk.data(), 40);
+      }
+      in.cache.Truncate(37);
+      Attend(in.call, out.data());
+      EXPECT_EQ(out, clean) << KvFormatName(format) << " after " << odd;
+    }
+  }
+}
+
+TEST_P(Decode, AnyScoreCountsHoweverLow) {
+  KvCache cache(KvShape{KvFormat::kF32, 1, 8, 8}, 32);
+  std::vector<float> k(16), v(16, 5), q(8), out(8);
+  k[0] = -1e20f, k[8] = -2e20f, q[0] = 1e11f;
+  cache.Append(k.data(), v.data(), 2);
+  Attend({.cache = &cache, .n_heads = 1, .q = q.data(), .scale = 1, .position = 1}, out.data());
+  EXPECT_EQ(out, std::vector<float>(8, 5));
+}
+
+// A window beyond every token, a position beyond every token, values wider than keys in a large group.
+TEST_P(Decode, ExtremeArguments) {
+  for (const KvFormat format : {KvFormat::kF32, KvFormat::kKivi4}) {
+    Inputs in(format, {40, 70, 1, 8, 1024});
+    ExpectMatches(in, "wide values");
+    std::vector<float> all(70 * 1024), out(all.size());
+    Attend(in.call, all.data());
+    in.call.bias.window = std::numeric_limits<size_t>::max();
+    Attend(in.call, out.data());
+    EXPECT_EQ(out, all);
+    in.call.bias.window = 0;
+    in.call.position = std::numeric_limits<size_t>::max();
+    Attend(in.call, out.data());
+    EXPECT_EQ(out, all);
   }
 }
 

@@ -338,14 +338,14 @@ Cost EvictCost(const KvShape& shape, size_t n, size_t begin, size_t end, const K
 
 size_t KeepSinksAndWindow(size_t sinks, size_t window, const KeyRotation& rotation, KvCache* cache) {
   const size_t n = cache->n();
-  if (sinks + window >= n) return 0;
+  if (window >= n || sinks >= n - window) return 0;
   EvictTokens(sinks, n - window, rotation, cache);
   return n - window - sinks;
 }
 
 Cost KeepSinksAndWindowCost(const KvShape& shape, size_t n, size_t sinks, size_t window,
                             const KeyRotation& rotation) {
-  if (sinks + window >= n) return {};
+  if (window >= n || sinks >= n - window) return {};
   return EvictCost(shape, n, sinks, n - window, rotation);
 }
 

@@ -191,8 +191,10 @@ HWY_INLINE void QuantisedTileFromF32(KvFormat format, TileScale scale, const flo
     if (q8 || from_least) {
       return hn::And(hn::BitCast(di, hn::Add(x, hn::Set(d, 12582912.0f))), hn::Set(di, q8 ? 0xff : 0xf));
     }
-    const auto truncated = hn::ConvertTo(di, hn::Add(x, hn::Set(d, 8.5f)));
-    return hn::And(hn::Min(truncated, hn::Set(di, 15)), hn::Set(di, 0xf));
+    // What is no number of the format (of an infinite or NaN element) is 15, as QuantiseKvLine has it.
+    const V steps = hn::Add(x, hn::Set(d, 8.5f));
+    const auto fits = hn::And(hn::Gt(steps, hn::Zero(d)), hn::Lt(steps, hn::Set(d, 16.0f)));
+    return hn::ConvertTo(di, hn::IfThenElse(fits, steps, hn::Set(d, 15.0f)));
   };
   auto* data = reinterpret_cast<uint16_t*>(tile + (from_least ? 4 : 2) * kKvTile);
   if (q8) {

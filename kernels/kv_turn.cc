@@ -129,7 +129,7 @@ KeyTurner::KeyTurner(const BlockAngles& angles, KvCache* cache)
     : angles_(angles),
       cache_(cache),
       scratch_((angles.d_rot + kKvTile - 1) / kKvTile * kKvTile * kKvTile),
-      before_(cache->shape().d_head_k * kKvTile) {
+      before_(std::max(cache->shape().d_head_k * kKvTile, (cache->shape().KeyBlockBytes() + 3) / 4)) {
   if (angles.d_rot > cache->shape().d_head_k || angles.d_rot % 2 != 0) {
     HWY_ABORT("%d dimensions to turn of keys of %d", static_cast<int>(angles.d_rot),
               static_cast<int>(cache->shape().d_head_k));

@@ -47,8 +47,9 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
   }
   size_t skipped = 0;
   const size_t window = call.bias.window;
-  if (window != 0 && chunk.start >= call.bias.sinks && first + 1 > window + chunk.start) {
-    skipped = (first + 1 - window - chunk.start) / kKvTile;
+  const size_t low = window != 0 && first >= window ? first - window + 1 : 0;
+  if (chunk.start >= call.bias.sinks && low > chunk.start) {
+    skipped = (low - chunk.start) / kKvTile;
     if (skipped >= blocks) return;
   }
   const size_t start = chunk.start + skipped * kKvTile;
@@ -117,6 +118,15 @@ namespace ropeline {
 HWY_EXPORT(AttendChunk);
 
 namespace {
+
+void Check(const PrefillAttention& call) {
+  const KvShape& shape = call.cache->shape();
+  if (shape.n_kv_heads == 0 || call.n_heads % shape.n_kv_heads != 0 || call.latent > shape.d_head_k) {
+    HWY_ABORT("attention of %d query heads on %d KV heads, latent %d of %d, expected a whole number of each",
+              static_cast<int>(call.n_heads), static_cast<int>(shape.n_kv_heads),
+              static_cast<int>(call.latent), static_cast<int>(shape.d_head_k));
+  }
+}
 
 // Queries of a unit: a multiple of a tile's rows, so that a tile is of one head, and rows enough to make up
 // for unpacking a chunk of keys.
@@ -191,7 +201,8 @@ void ClearFrom(size_t token, size_t d_v, float* values) {
 }  // namespace
 
 size_t PrefillUnits(const PrefillAttention& call) {
-  if (call.n_q == 0) return 0;
+  Check(call);
+  if (call.n_q == 0 || call.n_heads == 0) return 0;
   const size_t queries = QueriesPerUnit(call);
   return (call.n_q + queries - 1) / queries * call.cache->shape().n_kv_heads;
 }
@@ -199,11 +210,7 @@ size_t PrefillUnits(const PrefillAttention& call) {
 void AttendPrefillUnit(const PrefillAttention& call, size_t index, float* out) {
   const KvCache& cache = *call.cache;
   const KvShape& shape = cache.shape();
-  if (shape.n_kv_heads == 0 || call.n_heads % shape.n_kv_heads != 0 || call.latent > shape.d_head_k) {
-    HWY_ABORT("attention of %d query heads on %d KV heads, latent %d of %d, expected a whole number of each",
-              static_cast<int>(call.n_heads), static_cast<int>(shape.n_kv_heads),
-              static_cast<int>(call.latent), static_cast<int>(shape.d_head_k));
-  }
+  Check(call);
   const size_t per_unit = QueriesPerUnit(call);
   const size_t kv_head = index % shape.n_kv_heads, first = index / shape.n_kv_heads * per_unit;
   const size_t queries = std::min(per_unit, call.n_q - first);

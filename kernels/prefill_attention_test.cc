@@ -253,6 +253,13 @@ TEST_P(Prefill, OddNumbersStayInTheirHead) {
   }
 }
 
+TEST_P(Prefill, AWindowBeyondEverything) {
+  Inputs in(KvFormat::kF32, {50, 50, 2, 1, 32, 32});
+  const std::vector<float> all = in.Run();
+  in.call.bias.window = std::numeric_limits<size_t>::max();
+  EXPECT_EQ(in.Run(), all);
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Prefill, testing::ValuesIn(SupportedTargetNames()),
                          [](const auto& target) { return target.param; });
 

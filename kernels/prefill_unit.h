@@ -35,14 +35,14 @@ inline Seen SeenInChunk(const PrefillAttention& call, size_t position, size_t st
   const auto inside = [&](size_t token) { return token <= start ? 0 : std::min(token - start, columns); };
   const size_t high = call.causal ? std::min(end, position + 1) : end;
   const size_t window = call.bias.window;
-  const size_t low = window != 0 && position + 1 > window ? position + 1 - window : 0;
+  const size_t low = window != 0 && position >= window ? position - window + 1 : 0;
   return {inside(low), inside(high), inside(std::min(call.bias.sinks, high))};
 }
 
 // Does any query from first_position on see a token of [start, end)? (As far as windows go.)
 inline bool SeenByAny(const PrefillAttention& call, size_t first_position, size_t start, size_t end) {
   if (call.bias.window == 0 || start < call.bias.sinks) return true;
-  return end + call.bias.window > first_position + 1;
+  return first_position < call.bias.window || end > first_position - call.bias.window + 1;
 }
 
 }  // namespace ropeline

@@ -3,11 +3,12 @@
 #define ROPELINE_KERNELS_SOFTMAX_STATE_H_
 
 #include <cstddef>
+#include <limits>
 
 namespace ropeline {
 
-// Below any score that counts; finite, so that differences are.
-inline constexpr float kLowestScore = -1e30f;
+// Not above any score; −infinity, a hidden one, lies below it.
+inline constexpr float kLowestScore = std::numeric_limits<float>::lowest();
 
 // Which of a chunk's scores count: [0, sinks) and [low, high).
 struct Seen {
