@@ -1,4 +1,5 @@
 // Attention: a decode step over a cache, and prefill, in the shapes of real models.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -300,7 +301,8 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
   for (const int threads : plan.threads) {
     for (const KvFormat format : plan.quick ? common : all) {
       for (const size_t n : {1024, 4096, 32768}) {
-        if (plan.quick && n == 1024) continue;
+        if (n == 1024 && (plan.quick || std::find(common.begin(), common.end(), format) == common.end()))
+          continue;
         AddDecode(plan, format, with(llama, n), threads, rows, skipped);
       }
     }
@@ -315,7 +317,9 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     }
     AddDecode(plan, KvFormat::kF16, with(llama, 32768, {BiasKind::kNone, 4096, 4}), threads, rows, skipped);
     if (plan.quick) continue;
-    AddDecode(plan, KvFormat::kQ80, with(llama, 131072), threads, rows, skipped);
+    if (threads == plan.threads.back()) {
+      AddDecode(plan, KvFormat::kQ80, with(llama, 131072), threads, rows, skipped);
+    }
     for (const BiasKind kind : {BiasKind::kSlope, BiasKind::kByDistance, BiasKind::kSoftCap}) {
       AddDecode(plan, KvFormat::kF16, with(llama, 4096, {kind}), threads, rows, skipped);
     }
@@ -333,20 +337,24 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     const auto prefill = [&](KvFormat format, const Prefill& shape) {
       AddPrefill(plan, format, shape, threads, rows);
     };
-    const size_t n = plan.quick ? 1024 : 4096;
+    // The long ones without extras; extras and formats, each beside the same without, where a call is short.
+    const size_t n = plan.quick ? 1024 : 4096, shorter = plan.quick ? 1024 : 2048;
     prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128});
-    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {BiasKind::kSlope}});
-    for (const KvFormat format : common) prefill(format, {n, n, 3, 1, 128, 128});
-    if (plan.quick) continue;
-    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, false});
-    for (const BiasKind kind : {BiasKind::kByDistance, BiasKind::kSoftCap}) {
-      prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {kind}});
-    }
-    prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, true, {BiasKind::kNone, n / 4, 4}});
-    prefill(KvFormat::kBf16, {n, n, 3, 1, 128, 128});
     prefill(KvFormat::kF32, {n, n, 4, 1, 64, 64});
-    prefill(KvFormat::kF16, {n, n, 4, 1, 64, 64});
-    prefill(KvFormat::kF16, {1024, 1024, 3, 1, 128, 128});
+    if (!plan.quick) {
+      prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128, false});
+      prefill(KvFormat::kF16, {n, n, 3, 1, 128, 128});
+      prefill(KvFormat::kF32, {shorter, shorter, 3, 1, 128, 128});
+    }
+    prefill(KvFormat::kF32, {shorter, shorter, 3, 1, 128, 128, true, {BiasKind::kSlope}});
+    for (const KvFormat format : common) prefill(format, {shorter, shorter, 3, 1, 128, 128});
+    if (plan.quick) continue;
+    for (const BiasKind kind : {BiasKind::kByDistance, BiasKind::kSoftCap}) {
+      prefill(KvFormat::kF32, {shorter, shorter, 3, 1, 128, 128, true, {kind}});
+    }
+    prefill(KvFormat::kF32, {shorter, shorter, 3, 1, 128, 128, true, {BiasKind::kNone, 512, 4}});
+    prefill(KvFormat::kBf16, {shorter, shorter, 3, 1, 128, 128});
+    prefill(KvFormat::kF16, {1024, 1024, 4, 1, 64, 64});
     prefill(KvFormat::kF16, {16384, 512, 3, 1, 128, 128});  // a chunk against a longer cache
   }
   if (plan.quick) return;
