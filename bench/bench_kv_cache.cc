@@ -169,8 +169,9 @@ void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skippe
       if (plan.quick && (threads != plan.threads.back() || format != KvFormat::kF16)) continue;
       AddEvict(plan, format, n, 32, true, threads, rows);
       if (plan.quick) continue;
-      AddEvict(plan, format, n, 1024, true, threads, rows);
-      AddEvict(plan, format, n, 32, false, threads, rows);
+      if (!IsQuantised(format)) AddEvict(plan, format, n, 1024, true, threads, rows);
+      const bool common = format == KvFormat::kF16 || format == KvFormat::kQ80 || format == KvFormat::kQ40;
+      if (common) AddEvict(plan, format, n, 32, false, threads, rows);
       AddReschedule(plan, format, n, threads, rows);
     }
     if (!plan.quick) AddEvict(plan, KvFormat::kF16, n, 33, true, threads, rows);

@@ -48,7 +48,13 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
   size_t skipped = 0;
   const size_t window = call.bias.window;
   const size_t low = window != 0 && first >= window ? first - window + 1 : 0;
-  if (chunk.start >= call.bias.sinks && low > chunk.start) {
+  // Of a chunk before the window only the blocks of sinks count.
+  const size_t sinks = call.bias.sinks;
+  if (chunk.start < sinks && low >= chunk.start + blocks * kKvTile) {
+    const size_t with_sinks = (sinks - chunk.start + kKvTile - 1) / kKvTile;
+    blocks = blocks < with_sinks ? blocks : with_sinks;
+  }
+  if (chunk.start >= sinks && low > chunk.start) {
     skipped = (low - chunk.start) / kKvTile;
     if (skipped >= blocks) return;
   }
