@@ -118,7 +118,7 @@ HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_R
   }
 }
 
-// |x| beyond which RoundedNumber is not exact.
+// The number that the largest magnitude of a row becomes.
 inline constexpr float kMostNumber = 32767;
 
 // x to the nearest whole number, |x| <= 2^22.

@@ -73,12 +73,12 @@ for compiler in "${compilers[@]}"; do
   scores+=("$score")
   most=$(awk "BEGIN { print ($score > $most) ? $score : $most }")
 done
-# Within 3 % it is noise that decides: then the first in the list, which is the newest Clang, as Highway's authors recommend.
+# Within 5 % it is noise that decides: then the first in the list, which is the newest Clang, as Highway's authors recommend.
 best=""
 for i in "${!compilers[@]}"; do
-  if [ -z "$best" ] && awk "BEGIN { exit !($most > 0 && ${scores[$i]} >= 0.97 * $most) }"; then best=${compilers[$i]}; fi
+  if [ -z "$best" ] && awk "BEGIN { exit !($most > 0 && ${scores[$i]} >= 0.95 * $most) }"; then best=${compilers[$i]}; fi
 done
 [ -n "$best" ] || { echo "scripts/choose_compiler.sh: no compiler's kernels could be timed" >&2; exit 1; }
-echo "compiler: $best is taken: the fastest here, or within 3 % of it"
+echo "compiler: $best is taken: the fastest here, or within 5 % of it"
 echo "$best" >build/compiler
 echo "$stamp" >build/compiler.stamp
