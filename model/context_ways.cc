@@ -285,11 +285,11 @@ const char* KeepKindName(KeepKind kind) {
 
 std::vector<ContextWay> ContextWays(const PredictRequest& request) {
   std::vector<ContextWay> ways;
-  for (const BlockFormat& format : {kBlockF16, kQ80, kQ40, kKivi4}) {
+  for (const BlockFormat& format : {kBlockF16, kBlockQ80, kBlockQ40, kBlockKivi4}) {
     ways.push_back(Full(format, request.context));
   }
   ways.push_back(Window(kBlockF16));
-  for (const BlockFormat& format : {kBlockF16, kQ80}) {
+  for (const BlockFormat& format : {kBlockF16, kBlockQ80}) {
     for (const ChunkSummary summary : {ChunkSummary::kMean, ChunkSummary::kBounds}) {
       ways.push_back(Retrieval(format, summary));
     }

@@ -85,16 +85,16 @@ TEST(KernelRatesTest, TheNearestGroupThenTheNearestWidthScaledByBytes) {
 }
 
 TEST(KernelRatesTest, BlocksThatAreNotFullCountWhole) {
-  const double row = Rates().DecodeAttention(kQ80, Heads(24, 8, 128), 32768).value().ns;
+  const double row = Rates().DecodeAttention(kBlockQ80, Heads(24, 8, 128), 32768).value().ns;
   // 80 elements take three blocks of 32, 128 take four.
-  EXPECT_DOUBLE_EQ(Rates().DecodeAttention(kQ80, Heads(24, 8, 80), 32768).value().ns, row * 3 / 4);
+  EXPECT_DOUBLE_EQ(Rates().DecodeAttention(kBlockQ80, Heads(24, 8, 80), 32768).value().ns, row * 3 / 4);
 }
 
 TEST(KernelRatesTest, NeverAcrossFormatsOrThreads) {
-  EXPECT_FALSE(Rates().DecodeAttention(kQ40, Heads(24, 8, 128), 4096));
+  EXPECT_FALSE(Rates().DecodeAttention(kBlockQ40, Heads(24, 8, 128), 4096));
   EXPECT_FALSE(Rates().DecodeAttention(kBlockBf16, Heads(24, 8, 128), 4096));
-  EXPECT_FALSE(Rates().PrefillAttention(kQ80, Heads(24, 8, 128), 4096));
-  EXPECT_FALSE(Rates().Append(kQ80, Heads(24, 8, 128), 1));
+  EXPECT_FALSE(Rates().PrefillAttention(kBlockQ80, Heads(24, 8, 128), 4096));
+  EXPECT_FALSE(Rates().Append(kBlockQ80, Heads(24, 8, 128), 1));
   EXPECT_FALSE(Rates(FakeKernelResults(), 4).DecodeAttention(kBlockF16, Heads(24, 8, 128), 4096));
   // One thread: the only row is the one at 65536.
   EXPECT_DOUBLE_EQ(
@@ -140,7 +140,7 @@ TEST(KernelRatesTest, AppendScalesByBytesReadAndWritten) {
   EXPECT_DOUBLE_EQ(Rates().Append(kBlockF16, Heads(24, 8, 128), 51200).value().ns, 30e6);
   const KernelRates q8 =
       Rates(FakeResultsWith({{"kv_cache/append/q8_0/BEST/n:1/hkv:1/d:32/cache:hot/threads:2", 100}}));
-  EXPECT_DOUBLE_EQ(q8.Append(kQ80, Heads(1, 1, 16), 1).value().ns, 100.0 * (64 + 34) / (128 + 34));
+  EXPECT_DOUBLE_EQ(q8.Append(kBlockQ80, Heads(1, 1, 16), 1).value().ns, 100.0 * (64 + 34) / (128 + 34));
 }
 
 TEST(KernelRatesTest, ABiasIsTheExcessOverTheSameRowWithout) {

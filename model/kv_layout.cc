@@ -5,7 +5,8 @@
 namespace ropeline {
 namespace {
 
-constexpr const BlockFormat* kFormats[] = {&kBlockF32, &kBlockF16, &kBlockBf16, &kQ80, &kQ40, &kKivi4};
+constexpr const BlockFormat* kFormats[] = {&kBlockF32, &kBlockF16, &kBlockBf16,
+                                           &kBlockQ80, &kBlockQ40, &kBlockKivi4};
 
 void Add(const KvLayer& layer, KvLayer* total) {
   total->bytes_per_token += layer.bytes_per_token;

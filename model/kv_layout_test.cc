@@ -47,7 +47,7 @@ TEST(KvLayoutTest, AHeadTakesWholeBlocks) {
   llm.layers[0].self = {
       .kind = AttentionKind::kFull, .n_heads = 4, .n_kv_heads = 2, .d_head_k = 80, .d_head_v = 64};
   // 80 → 3 blocks of 32, 64 → 2; two heads.
-  EXPECT_EQ(LayOutKv(llm, kQ80, 1).total.bytes_per_token, 2u * (3 * 34 + 2 * 34));
+  EXPECT_EQ(LayOutKv(llm, kBlockQ80, 1).total.bytes_per_token, 2u * (3 * 34 + 2 * 34));
   EXPECT_EQ(LayOutKv(llm, kBlockF16, 1).total.bytes_per_token, 2u * (80 + 64) * 2);
 }
 

@@ -11,18 +11,18 @@ constexpr WeightMix kMixes[] = {
     {"f32", 32, &kBlockF32, &kBlockF32, &kBlockF32, &kBlockF32},
     {"f16", 16, &kBlockF16, &kBlockF16, &kBlockF16, &kBlockF16},
     {"bf16", 16, &kBlockBf16, &kBlockBf16, &kBlockBf16, &kBlockBf16},
-    {"q8_0", 8.5, &kQ80, &kQ80, &kQ80, &kQ80},
-    {"q4_0", 4.5, &kQ40, &kQ6K, &kQ40, &kQ40},
-    {"q4_k_m", 4.85, &kQ4K, &kQ6K, &kQ5K, &kQ6K},
+    {"q8_0", 8.5, &kBlockQ80, &kBlockQ80, &kBlockQ80, &kBlockQ80},
+    {"q4_0", 4.5, &kBlockQ40, &kBlockQ6K, &kBlockQ40, &kBlockQ40},
+    {"q4_k_m", 4.85, &kBlockQ4K, &kBlockQ6K, &kBlockQ5K, &kBlockQ6K},
 };
 
 bool MoreBits(uint64_t i, uint64_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
 
 const BlockFormat* Fallback(const BlockFormat* format, uint64_t cols) {
   if (format->Fits(cols)) return format;
-  if (format == &kQ4K) format = &kQ50;
-  if (format == &kQ5K) format = &kQ51;
-  if (format == &kQ6K) format = &kQ80;
+  if (format == &kBlockQ4K) format = &kBlockQ50;
+  if (format == &kBlockQ5K) format = &kBlockQ51;
+  if (format == &kBlockQ6K) format = &kBlockQ80;
   return format->Fits(cols) ? format : &kBlockF16;
 }
 
