@@ -1,6 +1,7 @@
 #include "model/cli/find_machine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -15,7 +16,8 @@ namespace fs = std::filesystem;
 class FindMachineTest : public testing::Test {
  protected:
   void SetUp() override {
-    root_ = fs::path(testing::TempDir()) / "find_machine_test";
+    // Tests run side by side, each in a process of its own.
+    root_ = fs::path(testing::TempDir()) / ("find_machine_test_" + std::to_string(getpid()));
     fs::remove_all(root_);
   }
   void TearDown() override { fs::remove_all(root_); }
