@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/angle_table.h"
+#include "kernels/decode_attention.h"
 #include "kernels/dtype.h"
 #include "kernels/hash.h"
 #include "kernels/kv_reference_test.h"
@@ -215,6 +217,41 @@ TEST_P(KvEvict, AcrossAWideGap) {
         }
       }
     }
+  }
+}
+
+// Attention over the survivors is what it is over a cache that never held the others.
+TEST_P(KvEvict, AttentionIsThatOfTheSurvivorsAlone) {
+  constexpr size_t kN = 300, kBegin = 40, kEnd = 140, kD = 64, kHeads = 3;
+  const KeyRotation rotation{Pairing::kHalf, DefaultInvFreq(kD, 10000)};
+  std::vector<float> k(kN * kD), v(kN * kD), q(kHeads * kD), angles(kN * kD);
+  for (size_t i = 0; i < k.size(); ++i) k[i] = HashToFloat(i, 31), v[i] = HashToFloat(i, 32);
+  for (size_t i = 0; i < q.size(); ++i) q[i] = HashToFloat(i, 33);
+  BuildAngleTable(rotation.inv_freq, 0, kN, AngleLayout::kSplit, angles.data());
+  const auto attend = [&](const KvCache& cache) {
+    std::vector<float> out(kHeads * kD);
+    Attend({.cache = &cache, .n_heads = kHeads, .q = q.data(), .scale = 0.125f, .position = cache.n() - 1},
+           out.data());
+    return out;
+  };
+  for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kBf16, KvFormat::kQ80}) {
+    const KvShape shape{format, 1, kD, kD};
+    KvCache evicted(shape, kN), alone(shape, kN), full(shape, kN);
+    evicted.AppendRotated(k.data(), v.data(), angles.data(), kN);
+    full.AppendRotated(k.data(), v.data(), angles.data(), kN);
+    EvictTokens(kBegin, kEnd, rotation, &evicted);
+    std::vector<float> k_left(k.begin(), k.begin() + kBegin * kD), v_left(v.begin(), v.begin() + kBegin * kD);
+    k_left.insert(k_left.end(), k.begin() + kEnd * kD, k.end());
+    v_left.insert(v_left.end(), v.begin() + kEnd * kD, v.end());
+    alone.AppendRotated(k_left.data(), v_left.data(), angles.data(), kN - (kEnd - kBegin));
+    const std::vector<float> actual = attend(evicted), expected = attend(alone), before = attend(full);
+    const float allowed = format == KvFormat::kF32 ? 2e-6f : format == KvFormat::kF16 ? 3e-4f : 3e-3f;
+    float changed = 0;
+    for (size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_NEAR(actual[i], expected[i], allowed) << KvFormatName(format) << " element " << i;
+      changed = std::max(changed, std::abs(before[i] - expected[i]));
+    }
+    EXPECT_GT(changed, 10 * allowed) << KvFormatName(format) << ": evicting must be seen";
   }
 }
 

@@ -12,7 +12,9 @@
 #include "kernels/decode_attention.h"
 #include "kernels/hash.h"
 #include "kernels/qk_rotation.h"
+#include "kernels/registry.h"
 #include "kernels/rope_schedule.h"
+#include "kernels/score_bias.h"
 #include "kernels/targets.h"
 
 namespace ropeline {
@@ -258,6 +260,65 @@ TEST_P(Prefill, AWindowBeyondEverything) {
   const std::vector<float> all = in.Run();
   in.call.bias.window = std::numeric_limits<size_t>::max();
   EXPECT_EQ(in.Run(), all);
+}
+
+// A bias added inside attention is the same bias in a tensor of scores: the encodings' own kernels make that
+// one.
+TEST_P(Prefill, FusedEqualsMaterialised) {
+  constexpr size_t kN = 100, kHeads = 4, kD = 32;
+  const Shape shape{.n = kN, .n_k = kN, .n_heads = kHeads};
+  for (const char* name : {"alibi", "t5_bias"}) {
+    const Encoding& encoding = *FindEncoding(name);
+    std::vector<float> scores(kHeads * kN * kN);
+    encoding.apply(*encoding.setup(shape), shape, scores.data());
+    const std::vector<float> bias = scores;  // causal half
+    Inputs in(KvFormat::kF32, {kN, kN, kHeads, 1, kD, kD});
+    std::vector<float> slopes, by_distance(kHeads * 2 * kN);
+    for (const double slope : AlibiSlopes(kHeads)) slopes.push_back(static_cast<float>(slope));
+    // The last query's row holds every distance.
+    for (size_t h = 0; h < kHeads; ++h) {
+      for (size_t k = 0; k < kN; ++k) by_distance[h * 2 * kN + k] = bias[(h * kN + kN - 1) * kN + k];
+    }
+    by_distance.resize(by_distance.size() + 32);
+    in.call.bias.kind = encoding.name == std::string("alibi") ? BiasKind::kSlope : BiasKind::kByDistance;
+    in.call.bias.slopes = slopes.data();
+    in.call.bias.by_distance = by_distance.data();
+    in.call.bias.stride = 2 * kN;
+    in.call.bias.origin = kN - 1;
+    const std::vector<float> out = in.Run();
+    for (size_t q = 0; q < kN; ++q) {
+      for (size_t h = 0; h < kHeads; ++h) {
+        std::vector<double> weights(q + 1);
+        double sum = 0;
+        for (size_t k = 0; k <= q; ++k) {
+          double dot = 0;
+          for (size_t i = 0; i < kD; ++i) {
+            dot += static_cast<double>(in.q[(q * kHeads + h) * kD + i]) *
+                   static_cast<double>(in.cache.Key(0, k, i));
+          }
+          const double score =
+              static_cast<double>(in.call.scale) * dot + static_cast<double>(bias[(h * kN + q) * kN + k]);
+          sum += weights[k] = std::exp(score);
+        }
+        for (size_t i = 0; i < kD; ++i) {
+          double expected = 0;
+          for (size_t k = 0; k <= q; ++k) {
+            expected += weights[k] / sum * static_cast<double>(in.cache.Value(0, k, i));
+          }
+          ASSERT_NEAR(out[(q * kHeads + h) * kD + i], expected, 4e-6)
+              << name << " query " << q << " head " << h << " element " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Prefill, NothingVisibleIsZero) {
+  for (const KvFormat format : kAllKvFormats) {
+    Inputs in(format, {40, 20, 2, 1, 32, 32});
+    in.cache.Truncate(0);
+    for (const float x : in.Run()) EXPECT_EQ(x, 0) << KvFormatName(format);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Prefill, testing::ValuesIn(SupportedTargetNames()),
