@@ -14,6 +14,7 @@
 #include "bench/context.h"
 #include "bench/harness.h"
 #include "bench/options.h"
+#include "bench/peer/ggml_library.h"
 #include "bench/results_file.h"
 #include "bench/runner.h"
 #include "bench/summary.h"
@@ -24,8 +25,19 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
+// Peers are asked for by --ggml or by name: other runs have no other libraries in them.
+std::shared_ptr<const GgmlLibrary> OpenPeer(const Options& options) {
+  if (options.ggml.empty()) return nullptr;
+  const std::string wrong = CheckGgmlInChild(options.ggml);
+  if (!wrong.empty()) throw BadUsage(wrong);
+  return GgmlLibrary::Open(options.ggml);
+}
+
 Plan MakePlan(const Topology& topology, const Options& options) {
   Plan plan;
+  plan.ggml = OpenPeer(options);
+  plan.peers = plan.ggml != nullptr ||
+               std::find(options.families.begin(), options.families.end(), "peer") != options.families.end();
   plan.topology = topology;
   plan.threads = options.threads;
   plan.targets = options.targets;
@@ -58,6 +70,7 @@ int Main(int argc, char** argv) {
   AddAttentionRows(plan, &rows, &skipped);
   AddRetrievalRows(plan, &rows);
   AddKvCacheRows(plan, &rows, &skipped);
+  if (plan.peers) AddPeerRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {
     for (const Row& row : rows) fmt::print("{}\n", row.name.Text());
@@ -75,9 +88,10 @@ int Main(int argc, char** argv) {
   results.SetRows(rows);
   Json context;
   context["ropeline"] = MakeContext(topology, options);
+  if (plan.peers) context["ropeline"]["peers"] = PeersContext(plan);
   for (const SkippedRow& row : skipped) {
     const auto& families = options.families;
-    if (!families.empty() && std::find(families.begin(), families.end(), row.name.family) == families.end())
+    if (!families.empty() && std::find(families.begin(), families.end(), row.Family()) == families.end())
       continue;
     context["ropeline"]["skipped"].push_back({{"row", row.name.Text()}, {"reason", row.reason}});
   }
@@ -110,6 +124,9 @@ int main(int argc, char** argv) {
   try {
     return ropeline::Main(argc, argv);
   } catch (const ropeline::BadUsage& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 2;
+  } catch (const ropeline::PeerUnusable& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;
   } catch (const std::bad_alloc&) {

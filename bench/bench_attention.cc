@@ -315,6 +315,14 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
         AddDecode(plan, format, decode, threads, rows, skipped);
       }
     }
+    if (plan.peers) {
+      for (const KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kQ80, KvFormat::kQ40}) {
+        for (const Decode& decode : {Decode{4096, 32, 32, 128}, Decode{4096, 32, 8, 64}}) {
+          if (format == KvFormat::kF32) AddDecode(plan, format, decode, threads, rows, skipped);
+          AddDecode(plan, format, with(decode, 32768), threads, rows, skipped);
+        }
+      }
+    }
     AddDecode(plan, KvFormat::kF16, with(llama, 32768, {BiasKind::kNone, 4096, 4}), threads, rows, skipped);
     if (plan.quick) continue;
     if (threads == plan.threads.back()) {
@@ -337,6 +345,13 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
     const auto prefill = [&](KvFormat format, const Prefill& shape) {
       AddPrefill(plan, format, shape, threads, rows);
     };
+    if (plan.peers) {  // a chunk of a prompt, as engines take it, against what came before
+      for (const size_t n : {size_t{1024}, size_t{4096}, size_t{16384}}) {
+        prefill(KvFormat::kF32, {n, 512, 3, 1, 128, 128});
+        if (n != 16384 || plan.quick) prefill(KvFormat::kF16, {n, 512, 3, 1, 128, 128});
+      }
+      prefill(KvFormat::kF16, {4096, 512, 3, 1, 128, 128, true, {BiasKind::kSlope}});
+    }
     // The long ones without extras; extras and formats, each beside the same without, where a call is short.
     const size_t n = plan.quick ? 1024 : 4096, shorter = plan.quick ? 1024 : 2048;
     prefill(KvFormat::kF32, {n, n, 3, 1, 128, 128});

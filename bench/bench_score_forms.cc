@@ -27,7 +27,7 @@ RowName NameOf(const char* encoding, const Shape& shape, const std::string& targ
   RowName name{"score_bias", encoding, DtypeName(shape.dtype), target, {}};
   name.With("n", shape.n).With("h", shape.n_heads);
   if (d_head != 0) name.With("d", d_head);
-  name.With("causal", 1).With("form", form);
+  name.With("causal", shape.causal ? 1 : 0).With("form", form);
   if (bias != nullptr) name.With("bias", bias);
   name.With("cache", cache == Cache::kHot ? "hot" : "cold").With("threads", size_t{1});
   return name;
@@ -59,14 +59,17 @@ void TensorBody(benchmark::State& state, const Row& row, const Topology& topolog
 void AddTensorRows(const Plan& plan, const std::string& target, std::vector<Row>* rows) {
   struct Pair {
     Dtype scores, bias;
+    bool causal = true;
   };
-  for (const Pair pair : {Pair{Dtype::kF32, Dtype::kF32},
-                          {Dtype::kF32, Dtype::kF16},
-                          {Dtype::kF16, Dtype::kF16},
-                          {Dtype::kBf16, Dtype::kBf16}}) {
+  std::vector<Pair> pairs = {{Dtype::kF32, Dtype::kF32},
+                             {Dtype::kF32, Dtype::kF16},
+                             {Dtype::kF16, Dtype::kF16},
+                             {Dtype::kBf16, Dtype::kBf16}};
+  if (plan.peers) pairs.push_back({Dtype::kF32, Dtype::kF32, false});
+  for (const Pair& pair : pairs) {
     for (const Cache cache : {Cache::kHot, Cache::kCold}) {
-      const Shape shape =
-          cache == Cache::kHot ? ScoresOf(256, 8, pair.scores) : ScoresOf(1024, 32, pair.scores);
+      Shape shape = cache == Cache::kHot ? ScoresOf(256, 8, pair.scores) : ScoresOf(1024, 32, pair.scores);
+      shape.causal = pair.causal;
       Row row;
       row.name = NameOf("t5_bias", shape, target, 0, "materialised", DtypeName(pair.bias), cache);
       row.cost = BiasTensorCost(shape, pair.bias);
@@ -77,8 +80,9 @@ void AddTensorRows(const Plan& plan, const std::string& target, std::vector<Row>
       row.working_set_bytes = BiasTensorBytes(shape, pair.scores) + BiasTensorBytes(shape, pair.bias);
       const size_t slots = RingSlots(plan, row.working_set_bytes, cache);
       row.working_set_bytes *= static_cast<double>(slots);
-      row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
-        TensorBody(state, self, topology, shape, pair.bias, slots);
+      row.body = [=, bias_dtype = pair.bias, topology = plan.topology](benchmark::State& state,
+                                                                       const Row& self) {
+        TensorBody(state, self, topology, shape, bias_dtype, slots);
       };
       rows->push_back(std::move(row));
     }

@@ -11,6 +11,9 @@ namespace ropeline {
 // context.ropeline of results/README.md, as far as it is known before the first row.
 Json MakeContext(const Topology& topology, const Options& options);
 
+// context.ropeline.peers: name, library, version and variant of each other library in the run.
+Json PeersContext(const Plan& plan);
+
 // Adds what is known after the last row: measured caches, load, interference, oddities.
 void CompleteContext(const Topology& topology, const Roofline& limits, const Json& benchmarks,
                      Json* ropeline);

@@ -40,19 +40,29 @@ void CalibrateCores(const Topology& topology) {
   CalibratedFlops();
 }
 
-void PinThread(const Topology& topology, int thread) {
-  const std::vector<int> cores = topology.UsableCores();
-  if (cores.empty()) return;
-  const int cpu = cores[static_cast<size_t>(thread) % cores.size()];
-  const int room = cpu + 1 > CPU_SETSIZE ? cpu + 1 : CPU_SETSIZE;
+namespace {
+
+void KeepThreadOn(const std::vector<int>& cpus) {
+  if (cpus.empty()) return;
+  const int most = *std::max_element(cpus.begin(), cpus.end());
+  const int room = most + 1 > CPU_SETSIZE ? most + 1 : CPU_SETSIZE;
   cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(room));
   const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(room));
   CPU_ZERO_S(bytes, set);
-  CPU_SET_S(static_cast<size_t>(cpu), bytes, set);
+  for (const int cpu : cpus) CPU_SET_S(static_cast<size_t>(cpu), bytes, set);
   // Where the system refuses, the thread stays within the affinity it has.
   (void)pthread_setaffinity_np(pthread_self(), bytes, set);
   CPU_FREE(set);
 }
+
+}  // namespace
+
+void PinThread(const Topology& topology, int thread) {
+  const std::vector<int> cores = topology.UsableCores();
+  if (!cores.empty()) KeepThreadOn({cores[static_cast<size_t>(thread) % cores.size()]});
+}
+
+void UnpinThread(const Topology& topology) { KeepThreadOn(topology.UsableCores()); }
 
 size_t RingSlots(const Plan& plan, double working_set_bytes, Cache cache) {
   if (cache == Cache::kHot) return 1;
@@ -91,19 +101,20 @@ void ProbeCores(int thread, int threads) {
 }
 
 void SetCounters(benchmark::State& state, const Row& row) {
-  const double calls = static_cast<double>(state.iterations());
+  const double calls = static_cast<double>(state.iterations()) * row.operations;
   double wall_seconds = 0;
   double stolen_seconds = 0;
   int64_t switches = 0;
   bool tainted = false;
   bool shared_core = false;
-  for (int thread = 0; thread < row.threads; ++thread) {
+  for (int thread = 0; thread < row.TimedThreads(); ++thread) {
     const ThreadReport& report = ReportOf(thread);
     wall_seconds = std::max(wall_seconds, report.watch.WallSeconds());
     stolen_seconds = std::max(stolen_seconds, report.watch.StolenSeconds());
     switches += report.watch.InvoluntarySwitches();
     tainted = tainted || report.watch.Tainted();
-    shared_core = shared_core || (row.threads > 1 && IsSharedCore(report.probed_flops, CalibratedFlops()));
+    shared_core =
+        shared_core || (row.TimedThreads() > 1 && IsSharedCore(report.probed_flops, CalibratedFlops()));
   }
   if (calls == 0 || wall_seconds <= 0) return;
   const double call_seconds = wall_seconds / calls;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,14 +29,24 @@ struct Row {
       0;  // distinct memory one call touches, all threads together; cold: the whole ring
   std::optional<Traffic> traffic;  // of the stream row that is the limit; nothing: the row is itself a limit
   bool cold = false;               // the limit is main memory, whatever the working set
+  double operations =
+      1;  // done by one iteration of the timed loop; cost, items and call_ns are of one of them
+  bool library_threads = false;            // a library runs its own threads: the body is called on one
   std::map<std::string, double> counters;  // further ones, as they are: "bias_bytes", "angle_error_32k" …
   std::function<void(benchmark::State&, const Row&)> body;
+
+  int TimedThreads() const { return library_threads ? 1 : threads; }
+  const char* Family() const { return name.peer.empty() ? name.family.c_str() : "peer"; }  // as in --families
 };
+
+class GgmlLibrary;
 
 // A row that was left out, and why.
 struct SkippedRow {
   RowName name;
   std::string reason;
+
+  const char* Family() const { return name.peer.empty() ? name.family.c_str() : "peer"; }
 };
 
 // What the rows are made for.
@@ -44,8 +55,10 @@ struct Plan {
   std::vector<int> threads;          // counts to measure, ascending
   std::vector<std::string> targets;  // best first; the first is the run's main target
   bool quick = false;
-  size_t largest_stream_bytes = 0;  // working set of the largest stream row
-  size_t cold_bytes = 0;            // size of a cold ring, all threads together
+  size_t largest_stream_bytes = 0;          // working set of the largest stream row
+  size_t cold_bytes = 0;                    // size of a cold ring, all threads together
+  bool peers = false;                       // add rows of ours that only stand beside a peer's
+  std::shared_ptr<const GgmlLibrary> ggml;  // nullptr: no such peer
 };
 
 // How a row's tensors lie when it is timed: hot ones stay where the last call left them, cold ones go round a
@@ -70,6 +83,9 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
 void AddRetrievalRows(const Plan& plan, std::vector<Row>* rows);
 void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 
+// Other libraries beside rows of ours that are in `rows` already (bench/peer).
+void AddPeerRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
+
 // Sets counters angle_error_32k, _131k, _1m (radians, from the exact angle) and angle_error_vs_f32_… (from
 // the f32 angle that checkpoints were trained with).
 void AddAngleErrors(AngleWay way, Row* row);
@@ -80,6 +96,9 @@ void CalibrateCores(const Topology& topology);
 
 // Keeps the calling thread on the core that benchmark thread `thread` belongs to (Topology::UsableCores).
 void PinThread(const Topology& topology, int thread);
+
+// Lets the calling thread run on all of them, and so the threads that a library makes from it.
+void UnpinThread(const Topology& topology);
 
 // Chooses the row's target, if it names one, and pins the thread. Call at the start of each body.
 void BeginRow(benchmark::State& state, const Row& row, const Topology& topology);
@@ -109,7 +128,7 @@ void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
   ThreadReport& report = ReportOf(thread);
   report = {};
   call();  // first touch of code and tables
-  ProbeCores(thread, row.threads);
+  ProbeCores(thread, row.TimedThreads());
   const auto most = state.max_iterations;
   auto left = most;
   for (auto _ : state) {
@@ -117,7 +136,7 @@ void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
     call();
     if (--left == 0) report.watch.Stop();
   }
-  ProbeCores(thread, row.threads);
+  ProbeCores(thread, row.TimedThreads());
   if (thread == 0) SetCounters(state, row);
 }
 

@@ -67,10 +67,6 @@ std::vector<std::string> ParseTargets(const std::vector<std::string>& words) {
   return sorted;
 }
 
-bool Starts(const std::string& text, const std::string& prefix) {
-  return text.compare(0, prefix.size(), prefix) == 0;
-}
-
 template <class Number>
 std::optional<Number> ParseNumber(const std::string& text) {
   Number value{};
@@ -127,8 +123,16 @@ std::string CommandLine(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     // A folder is this machine's business, not a reader's.
-    const bool folder = i > 0 && std::string(argv[i - 1]) == "--out";
-    command += folder ? " FOLDER" : Starts(word, "--out=") ? " --out=FOLDER" : " " + word;
+    const std::string before = argv[i - 1];
+    const size_t equals = word.find('=');
+    const std::string flag = word.substr(0, equals);
+    if (before == "--out" || before == "--ggml") {
+      command += " FOLDER";
+    } else if (equals != std::string::npos && (flag == "--out" || flag == "--ggml")) {
+      command += " " + flag + "=FOLDER";
+    } else {
+      command += " " + word;
+    }
   }
   return command;
 }
@@ -137,7 +141,7 @@ std::string CommandLine(int argc, char** argv) {
 
 const std::vector<std::string>& Families() {
   static const auto* const families = new std::vector<std::string>{
-      "stream", "peak", "sync", "input_add", "score_bias", "qk_rotation", "attention", "kv_cache"};
+      "stream", "peak", "sync", "input_add", "score_bias", "qk_rotation", "attention", "kv_cache", "peer"};
   return *families;
 }
 
@@ -174,6 +178,10 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
       ->delimiter(',');
   const CLI::Option* out = app.add_option(
       "--out", options.out, "folder for bench.json (default: results/<cpu>-<cores>c of the checkout)");
+  const CLI::Option* ggml = app.add_option(
+      "--ggml", options.ggml,
+      "a llama.cpp build or the npm package @node-llama-cpp/linux-x64, whose kernels are timed "
+      "beside ours (family peer)");
   app.add_flag("--resume", options.resume, "go on with an interrupted run in the same folder");
   app.set_version_flag("--version", fmt::format("ropeline {} ({})", BuildVersion(), BuildGitHash()));
   try {
@@ -196,6 +204,9 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   options.threads = threads.empty() ? topology.ThreadSteps() : ParseThreads(threads, topology);
   if (out->count() > 0 && options.out.empty()) {
     throw BadUsage("--out: an empty name, expected a folder");
+  }
+  if (ggml->count() > 0 && options.ggml.empty()) {
+    throw BadUsage("--ggml: an empty name, expected a folder with a llama.cpp build");
   }
   if (options.out.empty()) options.out = DefaultOutFolder(topology);
   options.command = CommandLine(argc, argv);

@@ -24,6 +24,7 @@ struct Options {
   std::vector<std::string> targets;         // best first
   std::vector<int> threads;                 // ascending
   std::string out;                          // folder of bench.json
+  std::string ggml;                         // folder of a llama.cpp build; "" none
   int rounds = 0;                           // passes over all rows: repetitions, interleaved
   double min_seconds = 0;                   // of each row
   std::string filter;                       // --benchmark_filter; "" lets all through

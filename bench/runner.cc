@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <regex>
+#include <set>
 #include <sstream>
 
 namespace ropeline {
@@ -40,18 +41,19 @@ class Progress {
   Progress(size_t total, int rounds)
       : total_(total), rounds_(rounds), terminal_(isatty(STDERR_FILENO) != 0) {}
 
-  void Finished(const RowName& name, int round) {
+  void Finished(const Row& row, int round) {
     ++finished_;
     if (terminal_) {
       const double left =
           SecondsSince(start_) / static_cast<double>(finished_) * static_cast<double>(total_ - finished_);
-      fmt::print(stderr, "\r\033[K{}/{}  about {} left  {}", finished_, total_, Duration(left), name.Text());
+      fmt::print(stderr, "\r\033[K{}/{}  about {} left  {}", finished_, total_, Duration(left),
+                 row.name.Text());
       std::fflush(stderr);
       return;
     }
-    if (name.family != family_ || round != round_) EndFamily();
+    if (row.Family() != family_ || round != round_) EndFamily();
     if (in_family_ == 0) family_start_ = last_;
-    family_ = name.family;
+    family_ = row.Family();
     round_ = round;
     last_ = Clock::now();
     ++in_family_;
@@ -116,7 +118,7 @@ class Reporter : public benchmark::BenchmarkReporter {
  public:
   Reporter(const std::vector<Row>& rows, const Options& options, Progress* progress, ResultsFile* results)
       : options_(options), progress_(progress), results_(results) {
-    for (const Row& row : rows) names_.emplace(row.name.Text(), row.name);
+    for (const Row& row : rows) rows_.emplace(row.name.Text(), &row);
   }
 
   void SetRound(int round) { round_ = round; }
@@ -137,14 +139,16 @@ class Reporter : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       if (run.run_type != Run::RT_Iteration) continue;
-      const std::string name = fmt::format("{}/threads:{}", run.run_name.function_name, run.threads);
+      const Row& ours = *rows_.at(run.run_name.function_name);
+      const std::string name = ours.name.Text();
       Json row = AsJson(run, *context_);
       row["name"] = row["run_name"] = name;
+      row["threads"] = ours.threads;
       row["repetitions"] = options_.rounds;
       row["repetition_index"] = round_;
       iterations_[name] = run.iterations / run.threads;
       results_->AddRow(std::move(row), round_);
-      progress_->Finished(names_.at(name), round_);
+      progress_->Finished(ours, round_);
     }
     // Between rows is the one place to stop at: the file is whole.
     if (interrupted != 0) {
@@ -161,26 +165,17 @@ class Reporter : public benchmark::BenchmarkReporter {
   const Options& options_;
   Progress* progress_;
   ResultsFile* results_;
-  std::map<std::string, RowName> names_;
+  std::map<std::string, const Row*> rows_;
   std::map<std::string, int64_t> iterations_;
   const Context* context_ = nullptr;
   int round_ = 0;
 };
 
-// The row's name without "/threads:T", which Google Benchmark adds again.
-std::string RegisteredName(const Row& row) {
-  RowName name = row.name;
-  name.args.erase(std::remove_if(name.args.begin(), name.args.end(),
-                                 [](const auto& arg) { return arg.first == "threads"; }),
-                  name.args.end());
-  return name.Text();
-}
-
 // Later rounds take the first round's number of iterations, which saves the search for it.
 void Register(const Row& row, const Options& options, int64_t iterations) {
-  auto* registered = benchmark::RegisterBenchmark(RegisteredName(row).c_str(),
+  auto* registered = benchmark::RegisterBenchmark(row.name.Text().c_str(),
                                                   [&row](benchmark::State& state) { row.body(state, row); });
-  registered->Threads(row.threads)->UseRealTime();
+  registered->Threads(row.TimedThreads())->UseRealTime();
   if (iterations > 0) {
     registered->Iterations(iterations);
   } else if (options.min_seconds > 0) {
@@ -201,13 +196,22 @@ std::vector<Row> ChooseRows(std::vector<Row> rows, const Options& options) {
                                pattern, error.what()));
   }
   const auto wanted = [&](const Row& row) {
-    const std::string& family = row.name.family;
+    const std::string family = row.Family();
     const auto& chosen = options.families;
     if (family == "stream" || family == "peak") return true;
     if (!chosen.empty() && std::find(chosen.begin(), chosen.end(), family) == chosen.end()) return false;
     return std::regex_search(row.name.Text(), filter) != negative;
   };
-  rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const Row& row) { return !wanted(row); }),
+  // What a peer's row stands beside runs with it: a comparison holds only inside one run.
+  std::set<std::string> beside;
+  for (const Row& row : rows) {
+    if (!row.name.peer.empty() && wanted(row)) beside.insert(row.name.Subject());
+  }
+  rows.erase(std::remove_if(rows.begin(), rows.end(),
+                            [&](const Row& row) {
+                              return !wanted(row) &&
+                                     !(row.name.peer.empty() && beside.count(row.name.Subject()) != 0);
+                            }),
              rows.end());
   const bool any = std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
     return pattern.empty() || std::regex_search(row.name.Text(), filter) != negative;

@@ -6,6 +6,8 @@ namespace ropeline {
 
 namespace {
 
+constexpr std::string_view kPeer = "peer/";
+
 // Suffixes of Google Benchmark that are no factor of ours. Its "threads:T" is one.
 bool IsBenchmarkSuffix(std::string_view part) {
   for (std::string_view prefix : {"min_time:", "min_warmup_time:", "repeats:", "iterations:"}) {
@@ -41,12 +43,31 @@ RowName& RowName::With(std::string_view key, std::string_view value) {
 RowName& RowName::With(std::string_view key, size_t value) { return With(key, std::to_string(value)); }
 
 std::string RowName::Text() const {
-  std::string text = family + "/" + variant + "/" + dtype + "/" + target;
+  std::string text = peer.empty() ? "" : std::string(kPeer) + peer + "/";
+  text += family + "/" + variant + "/" + dtype + "/" + target;
   for (const auto& [key, value] : args) text += "/" + key + ":" + value;
   return text;
 }
 
+std::string RowName::Subject() const {
+  RowName subject = *this;
+  subject.peer.clear();
+  subject.target = "*";
+  return subject.Text();
+}
+
+std::optional<RowName> ParsePeerRowName(std::string_view text) {
+  if (text.substr(0, kPeer.size()) != kPeer) return std::nullopt;
+  text.remove_prefix(kPeer.size());
+  const size_t slash = text.find('/');
+  if (slash == 0 || slash == std::string_view::npos) return std::nullopt;
+  auto name = ParseRowName(text.substr(slash + 1));
+  if (name) name->peer = text.substr(0, slash);
+  return name;
+}
+
 std::optional<RowName> ParseRowName(std::string_view text) {
+  if (text.substr(0, kPeer.size()) == kPeer) return std::nullopt;
   std::vector<std::string_view> parts;
   for (size_t begin = 0;;) {
     const size_t slash = text.find('/', begin);
