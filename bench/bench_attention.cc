@@ -349,8 +349,8 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
       for (const size_t n : {size_t{1024}, size_t{4096}, size_t{16384}}) {
         prefill(KvFormat::kF32, {n, 512, 3, 1, 128, 128});
         if (n != 16384 || plan.quick) prefill(KvFormat::kF16, {n, 512, 3, 1, 128, 128});
+        if (n == 4096) prefill(KvFormat::kF16, {n, 512, 3, 1, 128, 128, true, {BiasKind::kSlope}});
       }
-      prefill(KvFormat::kF16, {4096, 512, 3, 1, 128, 128, true, {BiasKind::kSlope}});
     }
     // The long ones without extras; extras and formats, each beside the same without, where a call is short.
     const size_t n = plan.quick ? 1024 : 4096, shorter = plan.quick ? 1024 : 2048;
