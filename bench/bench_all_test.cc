@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -127,6 +128,27 @@ TEST_F(BenchAll, BadUsageIsOneLineAndExitTwo) {
     EXPECT_EQ(outcome.status, 2) << arguments;
     EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
     EXPECT_NE(outcome.text.find("expected"), std::string::npos) << outcome.text;
+  }
+}
+
+// Folders without ggml, with text in its place, with one that is too old and one that crashes, and no folder:
+// one line, exit 2, nothing written.
+TEST_F(BenchAll, AnUnusablePeerIsOneLineAndExitTwo) {
+  for (const char* name : {"empty", "text", "old", "crashing"}) fs::create_directories(folder_ / name);
+  std::ofstream(folder_ / "text" / "libggml-base.so") << "words\n";
+  for (const char* file : {"libggml-base.so", "libggml-cpu.so"}) {
+    fs::copy_file(ROPELINE_FAKE_GGML_OLD, folder_ / "old" / file);
+    fs::copy_file(ROPELINE_FAKE_GGML, folder_ / "crashing" / file);
+  }
+  const fs::path out = folder_ / "out";
+  for (const char* name : {"empty", "text", "old", "crashing", "nowhere"}) {
+    const Outcome outcome =
+        RunBenchAll("--quick --families peer --ggml " + (folder_ / name).string() + " --out " + out.string());
+    EXPECT_EQ(outcome.status, 2) << outcome.text;
+    EXPECT_EQ(std::count(outcome.text.begin(), outcome.text.end(), '\n'), 1) << outcome.text;
+    EXPECT_EQ(outcome.text.rfind("--ggml: ", 0), 0u) << outcome.text;
+    EXPECT_NE(outcome.text.find(", expected "), std::string::npos) << outcome.text;
+    EXPECT_FALSE(fs::exists(out)) << "no results without rows";
   }
 }
 

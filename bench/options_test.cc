@@ -58,6 +58,16 @@ TEST(Options, TakesListsAndGoogleBenchmarksFlags) {
   EXPECT_EQ(Parse({"--benchmark_min_time=0.5s"}).min_seconds, 0.5) << "as newer versions write it";
 }
 
+TEST(Options, TakesAFolderOfAPeer) {
+  EXPECT_EQ(Parse({}).ggml, "");
+  const Options options = Parse({"--families", "peer", "--ggml", "/home/me/llama.cpp/build", "--out=x"});
+  EXPECT_EQ(options.ggml, "/home/me/llama.cpp/build");
+  EXPECT_EQ(options.families, std::vector<std::string>{"peer"});
+  EXPECT_EQ(options.command, "bench_all --families peer --ggml FOLDER --out=FOLDER") << "no machine path";
+  EXPECT_EQ(Parse({"--ggml=there"}).ggml, "there");
+  EXPECT_EQ(Parse({"--ggml=there"}).command, "bench_all --ggml=FOLDER");
+}
+
 TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"--fast"},
@@ -71,6 +81,8 @@ TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
                                              {"--targets", "AVX9"},
                                              {"--targets", "all,AVX9"},
                                              {"--out="},
+                                             {"--ggml="},
+                                             {"--ggml"},
                                              {"--benchmark_min_time=nan"},
                                              {"--benchmark_min_time=-1"},
                                              {"--benchmark_min_time=abc"},

@@ -25,12 +25,35 @@ ropeline_test(topology_test
 if(ROPELINE_BUILD_BENCH)
   ropeline_test(bench_test
     SOURCES bench/bench_all_test.cc bench/buffer_test.cc bench/interference_test.cc bench/options_test.cc
-            bench/results_file_test.cc
+            bench/peer/ggml_library_test.cc bench/results_file_test.cc bench/runner_test.cc
     LIBRARIES ropeline_bench)
   target_compile_definitions(bench_test PRIVATE ROPELINE_BENCH_ALL="$<TARGET_FILE:bench_all>")
   add_dependencies(bench_test bench_all)
-endif()
 
+  # Libraries that ggml_library_test.cc gives ggml's names.
+  function(ropeline_fake_ggml name definition interface score)
+    add_library(${name} MODULE bench/peer/fake_ggml_init.cc ${ARGN})
+    target_link_libraries(${name} PRIVATE ropeline_options)
+    target_compile_definitions(${name} PRIVATE FAKE_GGML_INTERFACE=${interface} FAKE_GGML_SCORE=${score})
+    target_compile_definitions(bench_test PRIVATE ${definition}="$<TARGET_FILE:${name}>")
+    add_dependencies(bench_test ${name})
+  endfunction()
+  ropeline_fake_ggml(fake_ggml ROPELINE_FAKE_GGML 2 1 bench/peer/fake_ggml.cc)
+  ropeline_fake_ggml(fake_ggml_better ROPELINE_FAKE_GGML_BETTER 2 7 bench/peer/fake_ggml.cc)
+  ropeline_fake_ggml(fake_ggml_for_others ROPELINE_FAKE_GGML_FOR_OTHERS 2 0 bench/peer/fake_ggml.cc)
+  ropeline_fake_ggml(fake_ggml_old ROPELINE_FAKE_GGML_OLD 1 1 bench/peer/fake_ggml.cc)
+  ropeline_fake_ggml(fake_ggml_part ROPELINE_FAKE_GGML_PART 2 1)
+
+  # Against a llama.cpp build that ROPELINE_GGML names when it runs; skipped without.
+  ropeline_test(peer_test
+    SOURCES bench/peer/cross_check_angle_test.cc bench/peer/cross_check_attention.cc
+            bench/peer/cross_check_attention_test.cc bench/peer/cross_check_blocks_test.cc
+            bench/peer/cross_check_rope_test.cc bench/peer/cross_check_tensor_test.cc
+    LIBRARIES ropeline_bench)
+  # They repeat another program's roundings.
+  set_source_files_properties(bench/peer/cross_check_angle_test.cc bench/peer/cross_check_attention.cc
+    bench/peer/cross_check_rope_test.cc PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+endif()
 
 ropeline_test(model_test
   SOURCES model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc model/encoding_share_test.cc
