@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/build_info.h"
 #include "bench/peer/ggml_library.h"
 #include "kernels/hash.h"
 
@@ -22,8 +23,8 @@ namespace ropeline {
 inline std::shared_ptr<const GgmlLibrary> CrossCheckLibrary() {
   static const auto* const library = [] {
     auto* opened = new std::shared_ptr<const GgmlLibrary>(GgmlLibrary::Open(std::getenv("ROPELINE_GGML")));
-    std::printf("ggml %s (%s), variant %s\n", (*opened)->Version().c_str(), (*opened)->Commit().c_str(),
-                (*opened)->Variant().c_str());
+    std::printf("ropeline %s beside ggml %s (%s), variant %s\n", BuildGitHash(), (*opened)->Version().c_str(),
+                (*opened)->Commit().c_str(), (*opened)->Variant().c_str());
     return opened;
   }();
   return *library;

@@ -29,6 +29,12 @@ enum class Contraction { kNone, kFirst, kSecond };
 inline constexpr std::array kAllContractions = {Contraction::kNone, Contraction::kFirst,
                                                 Contraction::kSecond};
 
+inline const char* ContractionName(Contraction contraction) {
+  return contraction == Contraction::kNone    ? "none"
+         : contraction == Contraction::kFirst ? "the interpolated angle's"
+                                              : "the full angle's";
+}
+
 inline float SumOfProducts(float a, float b, float c, float d, Contraction contraction) {
   switch (contraction) {
     case Contraction::kFirst:
