@@ -85,10 +85,10 @@ constexpr TileScale ValueScale(KvFormat format) {
 float KvTileElement(KvFormat format, TileScale scale, size_t width, const void* tile, size_t c, size_t o);
 
 // Writes 32 elements that share a scale: element i is (c, o) = (i, line) where the scale is the output's,
-// (line, i) where it is the summed index's. Rounds as ggml's quantisers do (q8_0: scale = largest magnitude
-// / 127, to nearest; q4_0: scale = the element of largest magnitude / −8; kivi4 to nearest between the
-// smallest and the largest). Of two elements of the same magnitude the positive one sets q4_0's sign, where
-// ggml takes the first. Scalar, the same on every target: what the vector code is checked against.
+// (line, i) where it is the summed index's. As ggml (q8_0: largest magnitude / 127, to nearest; q4_0: element
+// of largest magnitude / −8; kivi4: to nearest from smallest to largest), but q8_0's halves go to even (so
+// does ggml's SIMD code, not its scalar code), a scale of 0 is +0, and of two elements of the same magnitude
+// the positive one sets q4_0's sign. Scalar, the same on every target: what vector code is checked against.
 void QuantiseKvLine(KvFormat format, TileScale scale, const float* x, size_t line, void* tile);
 
 }  // namespace ropeline
