@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "kernels/prefill_attention.cc"
 #include <hwy/foreach_target.h>
 // After foreach_target.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "kernels/kv_product-inl.h"
@@ -28,10 +29,35 @@ struct Chunk {
   const float* values;  // [blocks][tiles][32][32]
 };
 
+// The next chunk is asked for while this one is computed: a few lines at a time, because more than the
+// core's dozen fill buffers hold would keep its loads waiting.
+class Ahead {
+ public:
+  Ahead(const NextChunk& next, size_t tiles) : next_(next) {
+    constexpr size_t kStepsOfTile = 10;  // of six rows and heads of 128
+    const size_t lines = (next.key_bytes + next.value_bytes + kLine - 1) / kLine;
+    lines_ = (lines + tiles * kStepsOfTile - 1) / (tiles * kStepsOfTile);
+  }
+  HWY_INLINE void Step() {
+    for (size_t i = 0; i < lines_; ++i, at_ += kLine) {
+      if (at_ < next_.key_bytes) {
+        hwy::Prefetch(next_.keys + at_);
+      } else if (at_ < next_.key_bytes + next_.value_bytes) {
+        hwy::Prefetch(next_.values + (at_ - next_.key_bytes));
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kLine = 64;
+  const NextChunk& next_;
+  size_t lines_, at_ = 0;
+};
+
 // Rows [row, row + kRows) of the unit; positions of the first and the last of them bound what they see.
 template <size_t kRows>
 HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& unit, const Chunk& chunk,
-                             size_t row, size_t count) {
+                             Ahead* ahead, size_t row, size_t count) {
   const size_t d_k = call.cache->shape().d_head_k;
   const size_t end = call.cache->n();
   size_t first = unit.Position(row), last = first;
@@ -69,6 +95,7 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
   for (; kWide && b + 2 <= blocks; b += 2) {
     const Numbers<float> keys{block_keys + b * block_floats, kKvTile, d_k};
     WideProduct<kRows, 1, kPanel, true>(q, keys, block_floats, scores + b * kKvTile, kPrefillChunk);
+    ahead->Step();
   }
   for (; b < blocks; ++b) {
     const Numbers<float> keys{block_keys + b * block_floats, kKvTile, d_k};
@@ -83,6 +110,7 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
       SoftmaxStep(bias, seen, blocks * kKvTile, scores + r * kPrefillChunk, sums + r * unit.sums_stride,
                   unit.d_v, &unit.states[row + r]);
     });
+    ahead->Step();
   }
   // Rows beyond the last have no weights.
   for (size_t i = count * kPrefillChunk; i < kRows * kPrefillChunk; ++i) scores[i] = 0;
@@ -92,6 +120,7 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
   for (; kWide && i + 2 <= tiles; i += 2) {
     const Numbers<float> values{block_values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
     WideProduct<kRows, kPrefillChunk, 1, false>(scores, values, kTile, sums + i * kKvTile, unit.sums_stride);
+    ahead->Step();
   }
   for (; i < tiles; ++i) {
     const Numbers<float> values{block_values + i * kTile, kKvTile, kKvTile, blocks, tiles * kTile};
@@ -101,11 +130,13 @@ HWY_NOINLINE void TileOfRows(const PrefillAttention& call, const PrefillUnit& un
 }
 
 void AttendChunk(const PrefillAttention& call, const PrefillUnit& unit, size_t start, size_t blocks,
-                 const float* keys, const float* values) {
+                 const float* keys, const float* values, const NextChunk& next) {
   const Chunk chunk{start, blocks, keys, values};
+  Ahead ahead(next, (unit.rows + kTileRows - 1) / kTileRows);
   for (size_t row = 0; row < unit.rows; row += kTileRows) {
     const size_t count = unit.rows - row < kTileRows ? unit.rows - row : kTileRows;
-    WithRows<kTileRows>(count, [&](auto rows) HWY_ATTR { TileOfRows<rows>(call, unit, chunk, row, count); });
+    WithRows<kTileRows>(count,
+                        [&](auto rows) HWY_ATTR { TileOfRows<rows>(call, unit, chunk, &ahead, row, count); });
   }
 }
 
@@ -204,6 +235,19 @@ void ClearFrom(size_t token, size_t d_v, float* values) {
   }
 }
 
+// The chunk from token `start` on, as it is stored; empty from `end` on.
+NextChunk ChunkAfter(const KvCache& cache, size_t kv_head, size_t start, size_t end) {
+  if (start >= end) return {};
+  const size_t block = start / kKvTile;
+  const size_t blocks = (std::min(end - start, kPrefillChunk) + kKvTile - 1) / kKvTile;
+  NextChunk next;
+  next.keys = cache.KeyBlock(kv_head, block);
+  next.key_bytes = blocks * cache.shape().KeyBlockBytes();
+  next.values = cache.ValueBlock(kv_head, block);
+  next.value_bytes = blocks * cache.shape().ValueBlockBytes();
+  return next;
+}
+
 }  // namespace
 
 size_t PrefillUnits(const PrefillAttention& call) {
@@ -264,7 +308,8 @@ void AttendPrefillUnit(const PrefillAttention& call, size_t index, float* out) {
       }
       values = scratch.values;
     }
-    HWY_DYNAMIC_DISPATCH(AttendChunk)(call, unit, start, blocks, keys, values);
+    const NextChunk next = ChunkAfter(cache, kv_head, chunk_end, end);
+    HWY_DYNAMIC_DISPATCH(AttendChunk)(call, unit, start, blocks, keys, values, next);
   }
   const size_t d_v = call.ValueDimensions();
   for (size_t r = 0; r < unit.rows; ++r) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "kernels/prefill_attention.h"
 #include "kernels/softmax_state.h"
@@ -44,6 +45,14 @@ inline bool SeenByAny(const PrefillAttention& call, size_t first_position, size_
   if (call.bias.window == 0 || start < call.bias.sinks) return true;
   return first_position < call.bias.window || end > first_position - call.bias.window + 1;
 }
+
+// Blocks of keys and values that are read next, as the cache stores them; no bytes where there are none.
+struct NextChunk {
+  const uint8_t* keys = nullptr;
+  size_t key_bytes = 0;
+  const uint8_t* values = nullptr;
+  size_t value_bytes = 0;
+};
 
 }  // namespace ropeline
 
