@@ -119,7 +119,7 @@ void RunComparePeers(const CompareOptions& options, bool given_contexts) {
   PeerFilter filter;
   if (given_contexts) filter.n = ParseContexts(options.contexts);
   if (options.d_head) filter.d = ParseCount(*options.d_head, Flag("--d"), kMaxHeadWidth);
-  const Machine machine = ChooseMachine(options.machine);
+  const Machine machine = ChooseMachineWithPeers(options.machine);
   if (options.machine.threads) filter.threads = ChooseThreads(options.machine, machine);
   const std::vector<PeerComparison> rows = ComparePeers(filter, machine);
   if (options.json) {
