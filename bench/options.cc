@@ -176,8 +176,10 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
       ->delimiter(',');
   app.add_option("--threads", threads, "thread counts (default: 1, 2, 4 … up to the usable physical cores)")
       ->delimiter(',');
-  const CLI::Option* out = app.add_option(
-      "--out", options.out, "folder for bench.json (default: results/<cpu>-<cores>c of the checkout)");
+  const CLI::Option* out =
+      app.add_option("--out", options.out,
+                     "folder for bench.json (default: results/<cpu>-<cores>c of the checkout; "
+                     "its sub-folder peers where that is the only family)");
   const CLI::Option* ggml = app.add_option(
       "--ggml", options.ggml,
       "a llama.cpp build or the npm package @node-llama-cpp/linux-x64, whose kernels are timed "
@@ -208,7 +210,11 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   if (ggml->count() > 0 && options.ggml.empty()) {
     throw BadUsage("--ggml: an empty name, expected a folder with a llama.cpp build");
   }
-  if (options.out.empty()) options.out = DefaultOutFolder(topology);
+  if (options.out.empty()) {
+    options.out = DefaultOutFolder(topology);
+    // Such a run has a part of the machine's rows: it must not take the place of one that has all.
+    if (options.families == std::vector<std::string>{"peer"}) options.out += "/peers";
+  }
   options.command = CommandLine(argc, argv);
   return options;
 }

@@ -68,6 +68,14 @@ TEST(Options, TakesAFolderOfAPeer) {
   EXPECT_EQ(Parse({"--ggml=there"}).command, "bench_all --ggml=FOLDER");
 }
 
+// A run of peers alone must not replace a whole result of the machine.
+TEST(Options, PeersAloneHaveAFolderOfTheirOwn) {
+  const std::string whole = Parse({}).out;
+  EXPECT_EQ(Parse({"--families", "peer"}).out, whole + "/peers");
+  EXPECT_EQ(Parse({"--families", "peer,attention"}).out, whole);
+  EXPECT_EQ(Parse({"--families", "peer", "--out=x"}).out, "x");
+}
+
 TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"--fast"},

@@ -56,7 +56,7 @@ if(ROPELINE_BUILD_BENCH)
 endif()
 
 ropeline_test(model_test
-  SOURCES model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc model/encoding_share_test.cc
+  SOURCES model/compare_peers_test.cc model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc model/encoding_share_test.cc
           model/kernel_rates_test.cc
           model/kernel_terms_test.cc model/kv_layout_test.cc
           model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc model/predict_test.cc

@@ -90,6 +90,48 @@ inline nlohmann::json FakeKernelResults() {
   return results;
 }
 
+// FakeKernelResults and rows of two libraries at two threads: one 12 times slower than ours, one faster, one
+// with a disturbed sample, one of ours measured on two targets, and products that we have none of.
+inline nlohmann::json FakePeerResults() {
+  nlohmann::json results = FakeKernelResults();
+  results["context"]["ropeline"]["peers"] = {{{"name", "ggml-1.2.3"},
+                                              {"library", "ggml"},
+                                              {"version", "1.2.3"},
+                                              {"commit", "abc"},
+                                              {"variant", "haswell"}},
+                                             {{"name", "blas-4"}, {"library", "blas"}, {"version", "4"}}};
+  const std::string product = "n:1/rows:8192/cols:3072/", end = "cache:cold/threads:2";
+  results["context"]["ropeline"]["skipped"] = {
+      {{"row", "score_bias/t5_bias/f32/BEST/n:1/" + end}, {"reason", "ours"}},
+      {{"row", "peer/ggml-1.2.3/weights/matvec/f16/any/" + product + end}, {"reason", "no such product"}}};
+  const auto add = [&](const std::string& name, double call_ns, double roof,
+                       const nlohmann::json& more = nlohmann::json::object()) {
+    nlohmann::json row = FakeRow(name, {{"call_ns", call_ns}, {"roof", roof}, {"tainted", 0}});
+    row.update(more);
+    results["benchmarks"].push_back(row);
+  };
+  const std::string rope = "/n:4096/h:16/d:128/cache:cold/threads:2";
+  add("qk_rotation/rope_half/f32/OTHER" + rope, 7e6, 0.1);
+  add("qk_rotation/rope_half/f32/BEST" + rope, 1e6, 0.8);
+  add("peer/ggml-1.2.3/qk_rotation/rope_half/f32/haswell" + rope, 12e6, 0.8 / 12);
+  const std::string bias = "/n:256/h:8/causal:0/form:materialised/bias:f32/cache:hot/threads:2";
+  add("score_bias/t5_bias/f32/BEST" + bias, 200e3, 0.6, {{"items_per_second", 2e9}});
+  add("peer/ggml-1.2.3/score_bias/t5_bias/f32/haswell" + bias, 150e3, 0.8);
+  const std::string decode = "f16/haswell/n:4096/h:24/hkv:8/d:128/bias:alibi/cache:cold/threads:2";
+  for (const double ms : {4.0, 6.0, 5.0}) {
+    add("peer/ggml-1.2.3/attention/decode/" + decode, ms * 1e6, 1 / ms);
+  }
+  add("peer/ggml-1.2.3/attention/decode/" + decode, 99e6, 0.01, {{"tainted", 1}});
+  // 50 GFLOP/s: 1 ms of arithmetic. q4_0 is bound by memory, int8 by arithmetic.
+  const nlohmann::json work = {{"flops", 25e9}, {"bytes_per_second", 7e9}};
+  const std::string matvec = "peer/ggml-1.2.3/weights/matvec/q4_0/haswell/" + product;
+  add(matvec + end, 2e6, 0.75, work);
+  add(matvec + "layout:cpu_repack/" + end, 1.6e6, 0.9375, work);
+  add("peer/blas-4/weights/matvec/q4_0/any/" + product + end, 3e6, 0.5, work);
+  add("peer/blas-4/linear/matmul/int8/any/n:512/rows:64/cols:64/cache:hot/threads:2", 2e6, 0.5, work);
+  return results;
+}
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_MODEL_FAKE_RESULTS_H_

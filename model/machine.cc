@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kExpected = "a bench.json written by bench_all";
 
 struct Samples {
-  std::vector<double> call_ns, bytes_per_second, flops_per_second, roof, working_set_bytes;
+  std::vector<double> call_ns, bytes_per_second, flops_per_second, items_per_second, roof, limit_ns;
+  std::vector<double> working_set_bytes;
   std::map<std::string, std::vector<double>> counters;
   size_t rows = 0;
 
@@ -26,6 +27,7 @@ struct Samples {
     take("call_ns", &call_ns);
     take("bytes_per_second", &bytes_per_second);
     take("flops", &flops_per_second);
+    take("items_per_second", &items_per_second);
     take("roof", &roof);
     take("working_set", &working_set_bytes);
     for (const std::string& key : row.Keys()) {
@@ -43,6 +45,7 @@ struct Samples {
     believe("flops", {kFlopsPerSecond.least / 1e3, kFlopsPerSecond.most});
     believe("call_ns", {1e-6, 1e15});
     believe("working_set", {1, 1e15});
+    if (row.FindNumber("roof") && row.FindNumber("call_ns")) limit_ns.push_back(roof.back() * call_ns.back());
     ++rows;
   }
 };
@@ -73,7 +76,8 @@ std::vector<RowSamples> ReadRows(const JsonView& benchmarks) {
     if (row.FindString("run_type").value_or("iteration") != "iteration")
       continue;  // Google Benchmark's aggregates
     if (row.FindBool("error_occurred").value_or(false)) continue;
-    const auto name = ParseRowName(text);
+    auto name = ParseRowName(text);
+    if (!name) name = ParsePeerRowName(text);
     if (!name) continue;
     const auto [it, added] = index.try_emplace(name->Text(), rows.size());
     if (added) rows.push_back({*name, {}, {}});
@@ -131,6 +135,25 @@ void ReadContext(const JsonView& context, Machine* machine) {
   }
 }
 
+void ReadPeers(const JsonView& context, Machine* machine) {
+  if (const auto peers = context.Find("peers")) {
+    for (const JsonView& peer : peers->Items()) {
+      machine->peers.push_back({.name = peer.At("name").String(),
+                                .library = peer.FindString("library").value_or(""),
+                                .version = peer.FindString("version").value_or(""),
+                                .commit = peer.FindString("commit").value_or(""),
+                                .variant = peer.FindString("variant").value_or("")});
+    }
+  }
+  if (const auto skipped = context.Find("skipped")) {
+    for (const JsonView& item : skipped->Items()) {
+      const std::string row = item.FindString("row").value_or("");
+      if (!ParsePeerRowName(row)) continue;
+      machine->skipped_peer_rows.push_back({row, item.FindString("reason").value_or("")});
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<int> Machine::Threads() const {
@@ -152,19 +175,24 @@ Machine ReadMachine(const std::string& path) {
   Machine machine;
   machine.file = path;
   ReadContext(*ours, &machine);
+  ReadPeers(*ours, &machine);
   for (const RowSamples& row : ReadRows(root.At("benchmarks"))) {
     const bool tainted = row.clean.rows == 0;
     const Samples& samples = tainted ? row.tainted : row.clean;
-    AddToRoofline(row.name, samples, &machine.roofline);
-    machine.rows.push_back({.name = row.name,
-                            .call_ns = Median(samples.call_ns),
-                            .bytes_per_second = MedianOf(samples.bytes_per_second),
-                            .flops_per_second = MedianOf(samples.flops_per_second),
-                            .roof = MedianOf(samples.roof),
-                            .working_set_bytes = MedianOf(samples.working_set_bytes),
-                            .counters = MediansOf(samples.counters),
-                            .samples = samples.rows,
-                            .tainted = tainted});
+    const bool of_ours = row.name.peer.empty();
+    if (of_ours) AddToRoofline(row.name, samples, &machine.roofline);
+    (of_ours ? machine.rows : machine.peer_rows)
+        .push_back({.name = row.name,
+                    .call_ns = Median(samples.call_ns),
+                    .bytes_per_second = MedianOf(samples.bytes_per_second),
+                    .flops_per_second = MedianOf(samples.flops_per_second),
+                    .items_per_second = MedianOf(samples.items_per_second),
+                    .roof = MedianOf(samples.roof),
+                    .limit_ns = MedianOf(samples.limit_ns),
+                    .working_set_bytes = MedianOf(samples.working_set_bytes),
+                    .counters = MediansOf(samples.counters),
+                    .samples = samples.rows,
+                    .tainted = tainted});
   }
   if (machine.roofline.Threads().empty()) {
     throw BadInput({path, "benchmarks"}, "has no stream/read rows",

@@ -28,12 +28,26 @@ struct MeasuredRow {
   double call_ns = 0;  // one call over the whole shape
   std::optional<double> bytes_per_second;
   std::optional<double> flops_per_second;
+  std::optional<double> items_per_second;
   std::optional<double> roof;
+  std::optional<double> limit_ns;  // call_ns at this run's limits
   std::optional<double> working_set_bytes;
   // What a row tells beside its time: bias_bytes, angle_error_32k …, output_error, recall.
   std::map<std::string, double> counters;
   size_t samples = 0;
   bool tainted = false;  // every sample was
+};
+
+// Another library whose kernels a run timed beside ours; what it does not tell is "".
+struct PeerLibrary {
+  std::string name;     // as in row names: "ggml-0.25.1"
+  std::string library;  // "ggml"
+  std::string version, commit;
+  std::string variant;  // of its kernels for this CPU: "icelake"
+};
+
+struct SkippedPeerRow {
+  std::string row, reason;
 };
 
 struct Machine {
@@ -50,7 +64,11 @@ struct Machine {
   bool quick = false;
   bool complete = true;  // false: the run was stopped
   Roofline roofline;
-  std::vector<MeasuredRow> rows;  // in the order of the file
+  std::vector<MeasuredRow> rows;  // ours, in the order of the file
+  // Of other libraries. Nothing is predicted from them.
+  std::vector<PeerLibrary> peers;
+  std::vector<MeasuredRow> peer_rows;
+  std::vector<SkippedPeerRow> skipped_peer_rows;
 
   bool measured() const { return !file.empty(); }
   // True: the roofline's flops are a measured peak, which bounds every operation. False: they are a figure

@@ -2,16 +2,20 @@
 # Installs what ropeline needs from Debian's packages and picks the compiler by measurement. Safe to run twice.
 # Works as root and, elsewhere, through sudo.
 #
-# usage: scripts/setup.sh [--no-compiler-choice]
+# usage: scripts/setup.sh [--no-compiler-choice] [--with PACKAGE]
+#   --with   one more package than ropeline itself needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-choose=1
-for word in "$@"; do
-  case $word in
+usage() { echo "scripts/setup.sh: $1, expected [--no-compiler-choice] [--with PACKAGE]" >&2; exit 2; }
+choose=1 more=()
+while [ $# -gt 0 ]; do
+  case $1 in
     --no-compiler-choice) choose=0 ;;
-    *) echo "scripts/setup.sh: $word: no such flag, expected --no-compiler-choice" >&2; exit 2 ;;
+    --with) [ $# -ge 2 ] || usage "--with: no package"; more+=("$2"); shift ;;
+    *) usage "$1: no such flag" ;;
   esac
+  shift
 done
 
 packages=(
@@ -20,6 +24,7 @@ packages=(
   libhwy-dev libbenchmark-dev libhwloc-dev libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   libopenblas-dev libdnnl-dev
   python3 python3-numpy python3-scipy python3-matplotlib
+  "${more[@]}"
 )
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

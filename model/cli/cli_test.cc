@@ -225,6 +225,30 @@ TEST_F(CliTest, ComparesOtherWaysToPay) {
   }
 }
 
+TEST_F(CliTest, ComparesPeers) {
+  const std::string machine = " --machine '" + File("peers.json", FakePeerResults().dump()) + "'";
+  const Outcome outcome = Run("compare --peers" + machine);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  for (const char* part :
+       {"| ggml | 1.2.3   | abc    | haswell", "A peer is faster in 1 of the 3 rows that both have",
+        "- score_bias t5_bias f32, n 256, 8 heads, both ways, materialised, bias in f32, hot, 2 threads: "
+        "ggml-1.2.3 150.0 µs, ours 200.0 µs; 1.33 times as fast",
+        "0.75 ◄", "2 rows have no counterpart of ours", "## Rotating Q and K", "16 heads of 128",
+        "ggml-1.2.3 cpu_repack", "No limit (–)", "no such product", "24/8 heads of 128, alibi"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+  const Outcome narrow = Run("compare --peers --n 4k --d 128 --threads 2 --json" + machine);
+  ASSERT_EQ(narrow.exit_code, 0) << narrow.err;
+  const nlohmann::json json = nlohmann::json::parse(narrow.out);
+  ASSERT_EQ(json["rows"].size(), 2u);
+  EXPECT_EQ(json["rows"][0]["faster"], "ours");
+  ExpectRefused("compare --peers --machine '" + machine_ + "'", "scripts/peers.sh");
+  ExpectRefused("compare --peers --n 5" + machine, "has no rows of peers with that --n");
+  ExpectRefused("compare --peers --threads 1" + machine, "--threads: 1 threads were not measured");
+  ExpectRefused("compare --peers --model gpt2" + machine, "--model excludes --peers");
+}
+
 TEST_F(CliTest, HelpAndVersionAreNoErrors) {
   for (const char* arguments :
        {"--help", "--version", "predict --help", "compare --help", "topology --help"}) {

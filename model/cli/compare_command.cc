@@ -6,10 +6,12 @@
 
 #include "kernels/registry.h"
 #include "model/cli/commands.h"
+#include "model/cli/compare_peers_text.h"
 #include "model/cli/compare_text.h"
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
 #include "model/compare.h"
+#include "model/compare_peers.h"
 #include "model/kv_layout.h"
 #include "model/presets.h"
 #include "model/reshape.h"
@@ -28,6 +30,7 @@ struct CompareOptions {
   std::string weights = "q4_k_m";
   std::string kv = "f16";
   MachineOptions machine;
+  bool peers = false;
   bool json = false;
 };
 
@@ -112,6 +115,20 @@ void RunCompare(const CompareOptions& options) {
   }
 }
 
+void RunComparePeers(const CompareOptions& options, bool given_contexts) {
+  PeerFilter filter;
+  if (given_contexts) filter.n = ParseContexts(options.contexts);
+  if (options.d_head) filter.d = ParseCount(*options.d_head, Flag("--d"), kMaxHeadWidth);
+  const Machine machine = ChooseMachineWithPeers(options.machine);
+  if (options.machine.threads) filter.threads = ChooseThreads(options.machine, machine);
+  const std::vector<PeerComparison> rows = ComparePeers(filter, machine);
+  if (options.json) {
+    Print(PeersJson(machine, rows));
+  } else {
+    Print(PeersText(machine, rows));
+  }
+}
+
 }  // namespace
 
 void AddCompareCommand(CLI::App& app) {
@@ -156,7 +173,23 @@ void AddCompareCommand(CLI::App& app) {
       ->type_name("FMT")
       ->capture_default_str();
   command->add_flag("--json", options->json, "machine-readable, stable keys");
-  command->callback([options] { RunCompare(*options); });
+  command
+      ->add_flag("--peers", options->peers,
+                 "other libraries beside our kernels, from a run with bench_all --ggml (scripts/peers.sh); "
+                 "--n, --d and --threads keep only such rows")
+      ->excludes("--model")
+      ->excludes("--heads")
+      ->excludes("--dtype")
+      ->excludes("--encodings")
+      ->excludes("--weights")
+      ->excludes("--kv");
+  command->callback([options, command] {
+    if (options->peers) {
+      RunComparePeers(*options, command->count("--n") > 0);
+    } else {
+      RunCompare(*options);
+    }
+  });
 }
 
 }  // namespace ropeline

@@ -18,6 +18,10 @@ std::vector<std::filesystem::path> ResultFolders();
 std::optional<std::string> NewestResult(const std::vector<std::filesystem::path>& folders,
                                         const std::string& host_id);
 
+// The same among results with rows of peers, which also lie in a folder peers of such a sub-folder.
+std::optional<std::string> NewestPeersResult(const std::vector<std::filesystem::path>& folders,
+                                             const std::string& host_id);
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_MODEL_CLI_FIND_MACHINE_H_

@@ -22,8 +22,8 @@ class FindMachineTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  std::string Add(const std::string& folder, const std::string& host, const std::string& date) {
-    nlohmann::json json = FakeResults();
+  std::string Add(const std::string& folder, const std::string& host, const std::string& date,
+                  nlohmann::json json = FakeResults()) {
     json["context"]["ropeline"]["host_id"] = host;
     json["context"]["ropeline"]["date"] = date;
     return AddText(folder, json.dump());
@@ -45,6 +45,17 @@ TEST_F(FindMachineTest, TheNewestOfThisHostInAnyFolder) {
   Add("a/other", "you", "2026-01-01T00:00:00Z");
   EXPECT_EQ(NewestResult({root_ / "a", root_ / "b"}, "me"), newest);
   EXPECT_EQ(NewestResult({root_ / "b", root_ / "a"}, "me"), newest);
+}
+
+TEST_F(FindMachineTest, PeersHaveAFolderOfTheirOwn) {
+  const std::string whole = Add("a/mine", "me", "2025-01-01T00:00:00Z");
+  EXPECT_FALSE(NewestPeersResult({root_ / "a"}, "me").has_value()) << "no peers in it";
+  const std::string peers = Add("a/mine/peers", "me", "2025-02-01T00:00:00Z", FakePeerResults());
+  Add("a/yours/peers", "you", "2025-03-01T00:00:00Z", FakePeerResults());
+  EXPECT_EQ(NewestPeersResult({root_ / "a"}, "me"), peers);
+  EXPECT_EQ(NewestResult({root_ / "a"}, "me"), whole) << "predictions come from whole results";
+  const std::string both = Add("a/both", "me", "2025-04-01T00:00:00Z", FakePeerResults());
+  EXPECT_EQ(NewestPeersResult({root_ / "a"}, "me"), both);
 }
 
 TEST_F(FindMachineTest, BrokenFilesArePassedOver) {

@@ -10,13 +10,23 @@
 namespace ropeline {
 namespace {
 
-Machine ThisHost() {
+using Finder = std::optional<std::string> (*)(const std::vector<std::filesystem::path>&, const std::string&);
+
+// `what` and `expected` for a host that has none.
+Machine ThisHost(Finder find, const char* what, const char* expected) {
   const std::vector<std::filesystem::path> folders = ResultFolders();
-  if (const auto file = NewestResult(folders, HostId(DetectTopology()))) return ReadMachine(*file);
+  if (const auto file = find(folders, HostId(DetectTopology()))) return ReadMachine(*file);
   std::string searched;
   for (const auto& folder : folders) searched += (searched.empty() ? "" : ", ") + folder.string();
-  throw BadInput(Flag("--machine"), "no result of this host in " + searched,
-                 "a measurement (run: bench_all --quick), --machine FILE, or --bandwidth with --flops");
+  throw BadInput(Flag("--machine"), std::string("no result of this host") + what + " in " + searched,
+                 expected);
+}
+
+// A results folder stands for the file in it.
+Machine ReadFileOrFolder(const std::string& path) {
+  const std::filesystem::path in_folder = std::filesystem::path(path) / "bench.json";
+  std::error_code error;
+  return ReadMachine(std::filesystem::is_regular_file(in_folder, error) ? in_folder.string() : path);
 }
 
 }  // namespace
@@ -56,12 +66,16 @@ Machine ChooseMachine(const MachineOptions& options) {
     const double bandwidth = ParseBytesPerSecond(*options.bandwidth, Flag("--bandwidth"));
     return MachineFromFigures(bandwidth, ParseFlopsPerSecond(*options.flops, Flag("--flops")));
   }
-  if (!options.machine) return ThisHost();
-  // A results folder stands for the file in it.
-  const std::filesystem::path in_folder = std::filesystem::path(*options.machine) / "bench.json";
-  std::error_code error;
-  return ReadMachine(std::filesystem::is_regular_file(in_folder, error) ? in_folder.string()
-                                                                        : *options.machine);
+  if (options.machine) return ReadFileOrFolder(*options.machine);
+  return ThisHost(NewestResult, "",
+                  "a measurement (run: bench_all --quick), --machine FILE, or --bandwidth with --flops");
+}
+
+Machine ChooseMachineWithPeers(const MachineOptions& options) {
+  if (options.machine) return ReadFileOrFolder(*options.machine);
+  return ThisHost(NewestPeersResult, " with rows of peers",
+                  "a measurement (run: scripts/peers.sh, or bench_all --families peer --ggml FOLDER), or "
+                  "--machine FILE");
 }
 
 int ChooseThreads(const MachineOptions& options, const Machine& machine) {

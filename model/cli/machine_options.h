@@ -25,6 +25,9 @@ void AddMachineOptions(CLI::App& command, bool figures, MachineOptions* options)
 // Throws BadInput.
 Machine ChooseMachine(const MachineOptions& options);
 
+// --machine, or else the newest result of this host that has rows of peers. Throws BadInput.
+Machine ChooseMachineWithPeers(const MachineOptions& options);
+
 // --threads, or what the machine's run took as its default; 1 for two figures. Throws BadInput where these
 // were not measured.
 int ChooseThreads(const MachineOptions& options, const Machine& machine);
