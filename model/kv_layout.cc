@@ -20,6 +20,7 @@ void Add(const KvLayer& layer, KvLayer* total) {
 }  // namespace
 
 uint64_t KvBytesPerToken(const Attention& attention, const BlockFormat& format) {
+  if (attention.kind == AttentionKind::kMla) return format.RowBytes(attention.KElements());
   return attention.n_kv_heads * (format.RowBytes(attention.d_head_k) + format.RowBytes(attention.d_head_v));
 }
 

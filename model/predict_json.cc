@@ -21,10 +21,10 @@ Json PositionJson(const Position& position) {
   const Encoding* encoding = FindEncoding(position.encoding);
   Json json = {{"placement", encoding != nullptr ? Json(PlacementName(encoding->placement)) : Json(nullptr)},
                {"encoding", position.encoding}};
-  if (position.rope_theta > 0) {
-    json["rope_theta"] = position.rope_theta;
-    json["d_rot"] = position.d_rot;
-    json["rope_scaling"] = TextOrNull(position.rope_scaling);
+  if (position.rope_theta() > 0) {
+    json["rope_theta"] = position.rope_theta();
+    json["d_rot"] = position.d_rot();
+    json["rope_scaling"] = TextOrNull(position.rope_scaling());
   }
   return json;
 }
@@ -34,20 +34,19 @@ Json ModelJson(const Llm& llm) {
   const auto of = [&](uint64_t Attention::*field) {
     return main != nullptr ? Json(main->*field) : Json(nullptr);
   };
-  Json json = {
-      {"name", llm.name},
-      {"n_layers", llm.NumLayers(Stack::kDecoder)},
-      {"n_heads", of(&Attention::n_heads)},
-      {"n_kv_heads", of(&Attention::n_kv_heads)},
-      {"d_head", of(&Attention::d_head_k)},
-      {"d_model", llm.d_model},
-      {"params_total", llm.ParamsTotal()},
-      {"params_active", llm.ParamsTotal()},  // every parameter: no mixture of experts among the presets
-      {"position", PositionJson(llm.MainPosition())},
-      {"n_encoder_layers", llm.NumLayers(Stack::kEncoder)},
-      {"max_context", OrNull(llm.max_context)},
-      {"hard_context_limit", llm.hard_context_limit},
-      {"source", llm.source}};
+  Json json = {{"name", llm.name},
+               {"n_layers", llm.NumLayers(Stack::kDecoder)},
+               {"n_heads", of(&Attention::n_heads)},
+               {"n_kv_heads", of(&Attention::n_kv_heads)},
+               {"d_head", of(&Attention::d_head_k)},
+               {"d_model", llm.d_model},
+               {"params_total", llm.ParamsTotal()},
+               {"params_active", llm.ParamsActive()},
+               {"position", PositionJson(llm.MainPosition())},
+               {"n_encoder_layers", llm.NumLayers(Stack::kEncoder)},
+               {"max_context", OrNull(llm.max_context)},
+               {"hard_context_limit", llm.hard_context_limit},
+               {"source", llm.source}};
   return json;
 }
 

@@ -190,8 +190,8 @@ std::string PositionText(const Position& position) {
   if (position.empty()) return "none";
   const Encoding* encoding = FindEncoding(position.encoding);
   std::string text = position.encoding;
-  if (position.rope_theta > 0) text += fmt::format(", base {:.0f}", position.rope_theta);
-  if (!position.rope_scaling.empty()) text += ", " + position.rope_scaling + " scaling";
+  if (position.rope_theta() > 0) text += fmt::format(", base {:.0f}", position.rope_theta());
+  if (position.rope.type != RopeType::kDefault) text += fmt::format(", {} scaling", position.rope_scaling());
   return fmt::format("{} ({}; {})", text, PlacementName(encoding->placement), CostClass(encoding->placement));
 }
 
