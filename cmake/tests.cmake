@@ -37,7 +37,7 @@ ropeline_test(model_test
           model/kernel_rates_test.cc
           model/kernel_terms_test.cc model/kv_layout_test.cc
           model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc model/predict_test.cc
-          model/presets_test.cc model/reshape_test.cc model/rotation_upkeep_test.cc model/units_test.cc model/ways_to_pay_test.cc
+          model/presets_test.cc model/published_configs_test.cc model/reshape_test.cc model/rotation_upkeep_test.cc model/units_test.cc model/ways_to_pay_test.cc
           model/weight_format_test.cc
   LIBRARIES ropeline_model fmt::fmt)
 

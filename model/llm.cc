@@ -64,7 +64,7 @@ double Attention::Pairs(double n) const {
 
 double Attention::Keys(double n) const {
   if (kind == AttentionKind::kNone) return 0;
-  if (kind == AttentionKind::kCross && source_tokens > 0) return static_cast<double>(source_tokens);
+  if (kind == AttentionKind::kCross && source_tokens) return static_cast<double>(*source_tokens);
   return limited() ? std::min(n, static_cast<double>(window)) : n;
 }
 

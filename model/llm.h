@@ -50,16 +50,17 @@ struct LatentWidths {
 struct Attention {
   AttentionKind kind = AttentionKind::kNone;
   uint64_t n_heads = 0;
-  uint64_t n_kv_heads = 0;     // kMla: as expanded, = n_heads
-  uint64_t d_head_k = 0;       // width of one head's Q and K; kMla: d_nope + d_rope
-  uint64_t d_head_v = 0;       // width of one head's V
-  uint64_t window = 0;         // kWindow: tokens seen, this one included; kChunked: tokens of a chunk
-  bool causal = true;          // false: an encoder, which sees all and caches nothing
-  Position position{};         // score bias or rotation
-  LatentWidths latent{};       // kMla
-  int shares_kv_with = -1;     // index of the layer whose K and V this one reads; -1: its own
-  uint64_t source_tokens = 0;  // kCross: tokens of the encoder; 0: as many as the context
-  bool sinks = false;          // a learned logit per head beside the scores (counted in vectors)
+  uint64_t n_kv_heads = 0;  // kMla: as expanded, = n_heads
+  uint64_t d_head_k = 0;    // width of one head's Q and K; kMla: d_nope + d_rope
+  uint64_t d_head_v = 0;    // width of one head's V
+  uint64_t window = 0;      // kWindow: tokens seen, this one included; kChunked: tokens of a chunk
+  bool causal = true;       // false: an encoder, which sees all and caches nothing
+  Position position{};      // score bias or rotation
+  LatentWidths latent{};    // kMla
+  int shares_kv_with = -1;  // index of the layer whose K and V this one reads; -1: its own
+  // kCross: tokens of the source; nothing: as many as the context.
+  std::optional<uint64_t> source_tokens{};
+  bool sinks = false;  // a learned logit per head beside the scores (counted in vectors)
 
   // (query, key) pairs of a pass over n tokens: n²/2 causal, w·n − w²/2 beyond a window of w, whole chunks of
   // w²/2 and the rest, n² otherwise. This counts half of the diagonal, as the article's and DESIGN's

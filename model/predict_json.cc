@@ -65,7 +65,7 @@ Json KvJson(const PredictRequest& request, const KvLayout& kv) {
                         {"windows_kept_full", KvAllocation{}.windows_kept_full}};
   json["layers"] = Json::array();
   for (const KvLayer& layer : kv.layers) {
-    Json entry = {{"layer", layer.layer}, {"kind", AttentionKindName(layer.kind)}};
+    Json entry = {{"layer", layer.layer}, {"kind", layer.kind}};
     entry.update(fields(layer));
     json["layers"].push_back(entry);
   }
