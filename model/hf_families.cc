@@ -48,7 +48,7 @@ void DropPositions(Blueprint* model, const std::function<bool(size_t layer)>& dr
   }
 }
 
-void ShareLastLayers(const HfConfig& config, bool drop_matrices, Blueprint* model) {
+void ShareLastLayers(const HfConfig& config, Blueprint* model) {
   constexpr HfKey kShared{"num_kv_shared_layers", 0, kMostLayers};
   const uint64_t shared = config.CountOr(kShared, 0), n = model->layers.size();
   if (shared >= n) {
@@ -65,8 +65,6 @@ void ShareLastLayers(const HfConfig& config, bool drop_matrices, Blueprint* mode
                      "leaves layer " + std::to_string(i) + " no layer of its kind to share with",
                      "layers of each kind before the shared ones");
     }
-    AttentionPlan& plan = model->layers[i].self;
-    if (drop_matrices) plan.has_k = plan.has_v = false, plan.k_norm = 0;
   }
 }
 

@@ -46,7 +46,7 @@ void PerLayerEmbedding(const HfConfig& config, Blueprint* model) {
 void Gemma3n(const HfConfig& config, Blueprint* model) {
   Gemma3(config, model);
   PerLayerEmbedding(config, model);
-  ShareLastLayers(config, false, model);
+  ShareLastLayers(config, model);
   const uint64_t streams = config.CountOr({"altup_num_inputs", 1, 64}, 4);
   const uint64_t rank = config.CountOr({"laurel_rank", 1, kMostWidth}, 64), d_model = model->llm.d_model;
   const auto widths = config.Find(kHfFfn);
@@ -92,7 +92,7 @@ void Gemma4(const HfConfig& config, Blueprint* model) {
     self.position.rope.d_head = wide;
     self.position.rope.d_rot = static_cast<uint64_t>(static_cast<double>(wide) * share);
   }
-  ShareLastLayers(config, true, model);
+  ShareLastLayers(config, model);
   if (config.Is({"use_double_wide_mlp", false})) {
     for (LayerPlan& layer : model->layers) {
       if (layer.layer.self.shares_kv_with >= 0) layer.layer.ffn.width *= 2;

@@ -83,6 +83,7 @@ bool JsonView::is_array() const { return value_->is_array(); }
 bool JsonView::is_object() const { return value_->is_object(); }
 bool JsonView::is_string() const { return value_->is_string(); }
 bool JsonView::is_boolean() const { return value_->is_boolean(); }
+bool JsonView::is_negative() const { return value_->is_number() && value_->get<double>() < 0; }
 
 std::vector<JsonView> JsonView::Items() const {
   if (!value_->is_array()) Fail("an array");

@@ -129,6 +129,12 @@ MatrixUse Llm::UseOf(const Matrix& matrix) const {
       use.decode = matrix.role == MatrixRole::kOutput || tied_embeddings;
       use.prefill_last = use.decode && only_decoder;
       break;
+    case MatrixRole::kAttnK:
+    case MatrixRole::kAttnV:
+      if (matrix.layer >= 0 && layers[static_cast<size_t>(matrix.layer)].self.shares_kv_with >= 0) break;
+      use.decode = !encoder;
+      use.prefill_each = encoder || only_decoder;
+      break;
     case MatrixRole::kCrossK:
     case MatrixRole::kCrossV:
       use.prefill_each = true;

@@ -7,6 +7,7 @@
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
 #include "model/cli/predict_text.h"
+#include "model/open_model.h"
 #include "model/predict.h"
 #include "model/presets.h"
 #include "model/units.h"
@@ -30,7 +31,7 @@ struct PredictOptions {
 
 void RunPredict(const PredictOptions& options) {
   PredictRequest request;
-  request.llm = Preset(options.model, Flag("MODEL"));
+  request.llm = OpenModel(options.model, Flag("MODEL"));
   request.context = ParseCount(options.context, Flag("--context"));
   request.weights = FindWeightMix(options.weights, Flag("--weights"));
   request.kv = FindKvFormat(options.kv, Flag("--kv"));
@@ -71,7 +72,10 @@ void AddPredictCommand(CLI::App& app) {
   const auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       app.add_subcommand("predict", "KV bytes per token, memory, decode tok/s and prefill time of a model");
-  command->add_option("MODEL", options->model, fmt::format("one of {}", fmt::join(PresetNames(), ", ")))
+  command
+      ->add_option("MODEL", options->model,
+                   fmt::format("a config.json, a params.json, a folder that holds one, or one of {}",
+                               fmt::join(PresetNames(), ", ")))
       ->required();
   command->add_option("--context", options->context, "tokens in the cache, such as 32768 or 32k (k is 1024)")
       ->required()
