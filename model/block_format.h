@@ -39,9 +39,14 @@ inline constexpr BlockFormat kBlockKivi4{"kivi4", 32, 20};
 inline constexpr BlockFormat kBlockInt4G32{"int4_g32", 32, 20};
 inline constexpr BlockFormat kBlockInt4G64{"int4_g64", 64, 36};
 inline constexpr BlockFormat kBlockInt4G128{"int4_g128", 128, 68};
-inline constexpr BlockFormat kBlockQ6K{"q6_K", 256, 210};  // 256 × 6 bits, 16 int8 scales, one f16
-inline constexpr BlockFormat kBlockQ5K{"q5_K", 256, 176};  // 256 × 5 bits, 12 bytes of scales, two f16
-inline constexpr BlockFormat kBlockQ4K{"q4_K", 256, 144};  // 256 × 4 bits, 12 bytes of scales, two f16
+inline constexpr BlockFormat kBlockQ6K{"q6_K", 256, 210};    // 256 × 6 bits, 16 int8 scales, one f16
+inline constexpr BlockFormat kBlockQ5K{"q5_K", 256, 176};    // 256 × 5 bits, 12 bytes of scales, two f16
+inline constexpr BlockFormat kBlockQ4K{"q4_K", 256, 144};    // 256 × 4 bits, 12 bytes of scales, two f16
+inline constexpr BlockFormat kBlockQ3K{"q3_K", 256, 110};    // 256 × 3 bits, 12 bytes of scales, one f16
+inline constexpr BlockFormat kBlockQ2K{"q2_K", 256, 84};     // 256 × 2 bits, 16 bytes of scales, two f16
+inline constexpr BlockFormat kBlockIq4Nl{"iq4_nl", 32, 18};  // 32 × 4-bit codes and an f16 scale
+inline constexpr BlockFormat kBlockIq4Xs{"iq4_xs", 256,
+                                         136};  // 256 × 4-bit codes, 6 bytes of scales, one f16
 
 }  // namespace ropeline
 
