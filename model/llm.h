@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/rope_schedule.h"
+#include "model/block_format.h"
 
 namespace ropeline {
 
@@ -157,14 +159,21 @@ enum class MatrixRole {
   kOutput,      // LM head; absent with tied_embeddings
 };
 
+// What the model's own files hold of a matrix. format is nullptr where the bytes are of several formats.
+struct StoredMatrix {
+  uint64_t bytes = 0;  // of all `count`
+  const BlockFormat* format = nullptr;
+};
+
 // `count` matrices [rows, cols]; a row of cols elements is contiguous (cols is the input's width).
 struct Matrix {
   MatrixRole role;
   uint64_t rows = 0;
   uint64_t cols = 0;
   uint64_t count = 1;
-  int layer = -1;                    // index into layers; -1 outside them
-  std::optional<uint64_t> active{};  // of count, used for one token; nothing: all
+  int layer = -1;                        // index into layers; -1 outside them
+  std::optional<uint64_t> active{};      // of count, used for one token; nothing: all
+  std::optional<StoredMatrix> stored{};  // nothing where no file says
 
   uint64_t Elements() const { return rows * cols * count; }
   uint64_t ActiveElements() const { return rows * cols * active.value_or(count); }
@@ -174,7 +183,8 @@ struct Matrix {
 struct Vector {
   uint64_t elements = 0;
   int layer = -1;
-  std::optional<uint64_t> active{};  // elements used for one token; nothing: all
+  std::optional<uint64_t> active{};        // elements used for one token; nothing: all
+  std::optional<uint64_t> stored_bytes{};  // nothing where no file says
 
   uint64_t ActiveElements() const { return active.value_or(elements); }
 };
@@ -184,6 +194,14 @@ struct MatrixUse {
   bool decode = false;        // read in each decode step, 2 flops per active element and token
   bool prefill_each = false;  // applied to each of the prompt's tokens
   bool prefill_last = false;  // applied to the last token only: the LM head
+};
+
+// The weights in the model's own files: GGUF or safetensors.
+struct StoredWeights {
+  uint64_t tensor_bytes = 0;  // all tensors; tied embeddings once
+  uint64_t other_bytes = 0;   // of these, tensors that are none of matrices and vectors: towers, tables
+  uint64_t file_bytes = 0;    // the files, with headers and vocabulary
+  std::vector<std::pair<std::string, uint64_t>> bytes_by_format{};  // largest first
 };
 
 struct Llm {
@@ -199,6 +217,8 @@ struct Llm {
   // Known only as a total (no matrices): every parameter then counts as a matrix element applied to each
   // token.
   std::optional<uint64_t> params_given;
+  // Set where a file gives the weights; then matrices and vectors have their stored bytes too.
+  std::optional<StoredWeights> stored{};
   Position input_position;              // placement input add; "" none
   std::optional<uint64_t> max_context;  // published; nothing where there is no such figure
   bool hard_context_limit = false;      // true: positions beyond max_context do not exist (a table's rows)

@@ -19,7 +19,7 @@ constexpr uint64_t kMaxBatch = 4096;
 
 struct PredictOptions {
   std::string model, context;
-  std::string weights = "q4_k_m";
+  std::string weights;
   std::string kv = "f16";
   std::string batch = "1";
   std::optional<std::string> memory;
@@ -33,7 +33,7 @@ void RunPredict(const PredictOptions& options) {
   PredictRequest request;
   request.llm = OpenModel(options.model, Flag("MODEL"));
   request.context = ParseCount(options.context, Flag("--context"));
-  request.weights = FindWeightMix(options.weights, Flag("--weights"));
+  request.weights = ChooseWeightMix(request.llm, options.weights, Flag("--weights"));
   request.kv = FindKvFormat(options.kv, Flag("--kv"));
   request.batch = ParseCount(options.batch, Flag("--batch"), kMaxBatch);
   if (options.memory)
@@ -82,9 +82,9 @@ void AddPredictCommand(CLI::App& app) {
       ->type_name("N");
   command
       ->add_option("--weights", options->weights,
-                   fmt::format("weight format: {}", fmt::join(WeightMixNames(), ", ")))
-      ->type_name("FMT")
-      ->capture_default_str();
+                   fmt::format("weight format: {} (default: what the model's files hold, else q4_k_m)",
+                               fmt::join(WeightMixNames(), ", ")))
+      ->type_name("FMT");
   command->add_option("--kv", options->kv, fmt::format("cache format: {}", fmt::join(KvFormatNames(), ", ")))
       ->type_name("FMT")
       ->capture_default_str();
