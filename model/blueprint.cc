@@ -4,6 +4,7 @@ namespace ropeline {
 namespace {
 
 constexpr double kMostElements = 1152921504606846976.0;  // 2^60
+constexpr double kMostCached = 268435456.0;              // elements of one token: 2^28
 
 class Assembler {
  public:
@@ -174,6 +175,19 @@ void CheckSizes(const Llm& llm, const std::string& file) {
                 static_cast<double>(matrix.count);
   }
   for (const Vector& vector : llm.vectors) elements += static_cast<double>(vector.elements);
+  double cached = 0, kept = 0;
+  for (const Layer& layer : llm.layers) {
+    for (const Attention* attention : {&layer.self, &layer.cross}) {
+      cached += static_cast<double>(attention->n_heads) *
+                static_cast<double>(attention->d_head_k + attention->d_head_v);
+      cached += static_cast<double>(attention->KElements());
+    }
+    kept += static_cast<double>(layer.recurrent.state_elements) +
+            static_cast<double>(layer.recurrent.conv_elements);
+  }
+  if (cached > kMostCached || kept > kMostElements / kMostCached) {
+    throw BadInput({file, ""}, "keeps more of a token than any model", "heads and widths of a model");
+  }
   if (elements > kMostElements) throw BadInput({file, ""}, "comes to more than 2^60 parameters", "a model");
 }
 

@@ -49,7 +49,8 @@ struct Blueprint {
 };
 
 // Throws BadInput, which names `file`, where the parts do not fit: heads that do not divide, a rotation wider
-// than its head, K and V shared in a circle or with a layer that has none, no layers, sizes beyond 2^60.
+// than its head, K and V shared in a circle or with a layer that has none, no layers, sizes beyond 2^60, a
+// cache beyond 2^28 elements per token.
 Llm Assemble(const Blueprint& blueprint, const std::string& file);
 
 }  // namespace ropeline

@@ -1,7 +1,7 @@
 // The JSON of a prediction. Keys are stable: add, never rename.
 #include <nlohmann/json.hpp>
 
-#include "kernels/registry.h"
+#include "model/model_json.h"
 #include "model/predict.h"
 
 namespace ropeline {
@@ -15,62 +15,6 @@ Json OrNull(const std::optional<T>& value) {
 }
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json PositionJson(const Position& position) {
-  if (position.empty()) return nullptr;
-  const Encoding* encoding = FindEncoding(position.encoding);
-  Json json = {{"placement", encoding != nullptr ? Json(PlacementName(encoding->placement)) : Json(nullptr)},
-               {"encoding", position.encoding}};
-  if (position.rope_theta() > 0) {
-    json["rope_theta"] = position.rope_theta();
-    json["d_rot"] = position.d_rot();
-    json["rope_scaling"] = TextOrNull(position.rope_scaling());
-  }
-  return json;
-}
-
-Json ModelJson(const Llm& llm) {
-  const Attention* main = llm.MainAttention();
-  const auto of = [&](uint64_t Attention::*field) {
-    return main != nullptr ? Json(main->*field) : Json(nullptr);
-  };
-  Json json = {{"name", llm.name},
-               {"n_layers", llm.NumLayers(Stack::kDecoder)},
-               {"n_heads", of(&Attention::n_heads)},
-               {"n_kv_heads", of(&Attention::n_kv_heads)},
-               {"d_head", of(&Attention::d_head_k)},
-               {"d_model", llm.d_model},
-               {"params_total", llm.ParamsTotal()},
-               {"params_active", llm.ParamsActive()},
-               {"position", PositionJson(llm.MainPosition())},
-               {"n_encoder_layers", llm.NumLayers(Stack::kEncoder)},
-               {"max_context", OrNull(llm.max_context)},
-               {"hard_context_limit", llm.hard_context_limit},
-               {"source", llm.source}};
-  return json;
-}
-
-Json KvJson(const PredictRequest& request, const KvLayout& kv) {
-  const auto fields = [](const KvLayer& layer) {
-    return Json{{"bytes_per_token", layer.bytes_per_token},
-                {"bytes_per_token_beyond_window", layer.bytes_per_token_beyond_window},
-                {"bytes_at_context", layer.bytes_at_context},
-                {"constant_bytes", layer.constant_bytes},
-                {"allocated_bytes", layer.allocated_bytes},
-                {"read_bytes_per_step", layer.read_bytes_per_step}};
-  };
-  Json json = fields(kv.total);
-  json["format"] = request.kv.name;
-  json["allocation"] = {{"pad_tokens", KvAllocation{}.pad_tokens},
-                        {"windows_kept_full", KvAllocation{}.windows_kept_full}};
-  json["layers"] = Json::array();
-  for (const KvLayer& layer : kv.layers) {
-    Json entry = {{"layer", layer.layer}, {"kind", layer.kind}};
-    entry.update(fields(layer));
-    json["layers"].push_back(entry);
-  }
-  return json;
-}
 
 Json TermsJson(const std::vector<Term>& terms) {
   Json json = Json::array();
@@ -150,7 +94,7 @@ Json PredictionJson(const PredictRequest& request, const Prediction& p,
                     const std::vector<CurvePoint>& curve) {
   Json json = {
       {"model", ModelJson(request.llm)},
-      {"kv", KvJson(request, p.kv)},
+      {"kv", KvJson(request.kv, p.kv, KvAllocation{})},
       {"memory",
        {{"weights_bytes", p.memory.weights_bytes},
         {"kv_bytes", p.memory.kv_bytes},
