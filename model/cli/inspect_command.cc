@@ -117,10 +117,10 @@ std::string LayersText(const Llm& llm, const KvLayout& kv) {
         Bytes(kept[i].bytes_per_token),
         Bytes(kept[i].bytes_at_context),
         constant};
-    const auto same =
-        std::find_if(rows.begin(), rows.end(), [&](const auto& row) { return row.first == cells; });
-    if (same == rows.end()) rows.push_back({cells, {}});
-    (same == rows.end() ? rows.back() : *same).second.Add(i);
+    auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& other) { return other.first == cells; });
+    if (row == rows.end()) row = rows.insert(row, {cells, {}});
+    row->second.Add(i);
   }
   Table table({{"layers"},
                {"which", Align::kLeft},
@@ -133,9 +133,9 @@ std::string LayersText(const Llm& llm, const KvLayout& kv) {
                {"KV at context"},
                {"constant"}});
   for (const auto& [cells, ranges] : rows) {
-    std::vector<std::string> row = {FormatCount(ranges.count()), ranges.Text()};
-    row.insert(row.end(), cells.begin(), cells.end());
-    table.Add(row);
+    std::vector<std::string> line = {FormatCount(ranges.count()), ranges.Text()};
+    line.insert(line.end(), cells.begin(), cells.end());
+    table.Add(line);
   }
   return table.Text();
 }
