@@ -14,7 +14,7 @@ bool IsWindow(const LayerPlan& layer) { return layer.layer.self.kind == Attentio
 // own, unscaled. A factor without an original length is not of the file's length: 27B trained at 32k.
 void Gemma3(const HfConfig& config, Blueprint* model) {
   constexpr HfKey kLocalBase{"rope_local_base_freq"};
-  const bool nested = config.text().Find("rope_parameters").has_value();
+  const bool nested = HasRopeByLayerType(config);
   for (LayerPlan& layer : model->layers) {
     Position& position = layer.layer.self.position;
     if (position.rope.type == RopeType::kLinear && !config.Given(kHfOriginalContext))
@@ -72,7 +72,7 @@ void Gemma4(const HfConfig& config, Blueprint* model) {
       kWideKv{"num_global_key_value_heads", 1, kMostHeads};
   const uint64_t wide = config.CountOr(kWide, 512), d_model = model->llm.d_model;
   const bool k_is_v = config.Is({"attention_k_eq_v", false});
-  const bool given = config.text().Find("rope_parameters").has_value();
+  const bool given = HasRopeByLayerType(config);
   for (LayerPlan& layer : model->layers) {
     layer.other_elements += 1;  // the layer's scale
     Attention& self = layer.layer.self;
@@ -119,7 +119,7 @@ void Exaone4(const HfConfig& config, Blueprint* model) { NoGlobalPosition(config
 
 // yarn extends the global layers only.
 void Olmo3(const HfConfig& config, Blueprint* model) {
-  if (config.text().Find("rope_parameters")) return;
+  if (HasRopeByLayerType(config)) return;
   for (LayerPlan& layer : model->layers) {
     Position& position = layer.layer.self.position;
     if (IsWindow(layer)) position = PlainRope(position, position.rope_theta());

@@ -91,8 +91,8 @@ uint64_t NormElements(const Recipe& recipe, const HfConfig& config, uint64_t d_m
 
 // Layers with no position where `rotates` says so; they keep their attention.
 void DropPositions(Blueprint* model, const std::function<bool(size_t layer)>& drops);
-// The last num_kv_shared_layers layers read K and V of the last layer before them that is of their kind; their
-// own K and V matrices are in the published files, unused.
+// The last num_kv_shared_layers layers read K and V of the last layer before them that is of their kind;
+// their own K and V matrices are in the published files, unused.
 void ShareLastLayers(const HfConfig& config, Blueprint* model);
 
 }  // namespace ropeline

@@ -140,12 +140,26 @@ Position ReadRope(const HfConfig& config, const RopeDefaults& defaults, std::str
     return position;
   }
   rope.type = *type;
+  if (const auto alpha = schedule->FindNumber("alpha"); alpha && *alpha > 0 && *type == RopeType::kDynamic) {
+    rope.type = RopeType::kNtk;  // Hunyuan: a base for good, whatever the length
+    rope.factor = *alpha;
+    rope.factor_given = true;
+    return position;
+  }
   if (*type == RopeType::kProportional) {  // exponents over the whole head; only a share of the pairs turns
     return position;
   }
   ReadScaling(config, *schedule, &rope);
   Complete(*schedule, &rope);
   return position;
+}
+
+bool HasRopeByLayerType(const HfConfig& config) {
+  for (const char* name : {"rope_parameters", "rope_scaling"}) {
+    const auto object = config.text().Find(name);
+    if (object && (object->Has("full_attention") || object->Has("sliding_attention"))) return true;
+  }
+  return false;
 }
 
 Position PlainRope(const Position& position, double theta) {

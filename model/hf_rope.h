@@ -22,6 +22,9 @@ struct RopeDefaults {
 Position ReadRope(const HfConfig& config, const RopeDefaults& defaults, std::string_view layer_type,
                   uint64_t d_head, std::optional<uint64_t> max_context, std::string* warning);
 
+// True where the file gives each layer type a schedule of its own.
+bool HasRopeByLayerType(const HfConfig& config);
+
 // The same without any extension of the context, at another base.
 Position PlainRope(const Position& position, double theta);
 

@@ -37,7 +37,7 @@ class JsonView {
   bool is_object() const;
   bool is_string() const;
   bool is_boolean() const;
-  bool is_negative() const;  // a number below 0
+  bool is_negative() const;               // a number below 0
   std::vector<JsonView> Items() const;    // an array's
   std::vector<std::string> Keys() const;  // an object's
 

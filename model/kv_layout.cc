@@ -17,6 +17,8 @@ void Add(const KvLayer& layer, KvLayer* total) {
   total->bytes_at_context += layer.bytes_at_context;
   total->state_elements += layer.state_elements;
   total->cross_elements += layer.cross_elements;
+  total->state_bytes += layer.state_bytes;
+  total->cross_bytes += layer.cross_bytes;
   total->constant_bytes += layer.constant_bytes;
   total->allocated_bytes += layer.allocated_bytes;
   total->read_bytes_per_step += layer.read_bytes_per_step;
@@ -59,13 +61,14 @@ struct Layout {
 
   void Constant(const Layer& layer, KvLayer* kv) const {
     kv->state_elements = layer.recurrent.state_elements + layer.recurrent.conv_elements;
-    kv->constant_bytes = formats.state.RowBytes(kv->state_elements);
+    kv->state_bytes = formats.state.RowBytes(kv->state_elements);
     const Attention& cross = layer.cross;
     if (cross.kind == AttentionKind::kCross) {
       const uint64_t tokens = cross.source_tokens.value_or(context);
       kv->cross_elements = (cross.KElements() + cross.VElements()) * tokens;
-      kv->constant_bytes += KvBytesPerToken(cross, formats) * tokens;
+      kv->cross_bytes = KvBytesPerToken(cross, formats) * tokens;
     }
+    kv->constant_bytes = kv->state_bytes + kv->cross_bytes;
     kv->allocated_bytes += kv->constant_bytes;
     kv->read_bytes_per_step += kv->constant_bytes;
     kv->intercept_bytes += kv->constant_bytes;
@@ -122,6 +125,7 @@ KvLayout LayOutKv(const Llm& llm, const KvFormats& formats, uint64_t context,
                   const KvAllocation& allocation) {
   const Layout rules{llm, formats, context, allocation};
   KvLayout layout;
+  layout.layers.reserve(llm.layers.size());
   for (size_t i = 0; i < llm.layers.size(); ++i) {
     if (llm.layers[i].stack == Stack::kEncoder) continue;
     const KvLayer kv = rules.Of(i);

@@ -22,9 +22,10 @@ const BlockFormat& FindKvFormat(std::string_view name, const Where& where);
 
 // K and V may be stored differently. Recurrent states are f32, as llama.cpp and Mamba's own code keep them.
 struct KvFormats {
-  BlockFormat k, v;
+  BlockFormat k = kBlockF16, v = kBlockF16;
   BlockFormat state = kBlockF32;
 
+  KvFormats() = default;
   KvFormats(const BlockFormat& both) : k(both), v(both) {}  // NOLINT: one format is the usual case
   KvFormats(const BlockFormat& k_format, const BlockFormat& v_format) : k(k_format), v(v_format) {}
 
@@ -52,7 +53,7 @@ struct KvAllocation {
 
 struct KvLayer {
   int layer = 0;                               // index into Llm::layers
-  std::string kind{};                          // Layer::Kind
+  const char* kind = "";                       // Layer::Kind
   int shares_kv_with = -1;                     // layer whose K and V it reads; it keeps none itself
   uint64_t elements_per_token = 0;             // K and V, before any window is full
   uint64_t expanded_elements_per_token = 0;    // MLA: K and V of every head; 0 for others
@@ -61,9 +62,11 @@ struct KvLayer {
   uint64_t bytes_at_context = 0;               // the growing cache, windows honoured
   uint64_t state_elements = 0;                 // recurrent state and convolution
   uint64_t cross_elements = 0;                 // K and V of the encoder's tokens
-  uint64_t constant_bytes = 0;                 // both of them
-  uint64_t allocated_bytes = 0;                // as the policy says, constant_bytes included
-  uint64_t read_bytes_per_step = 0;            // one decode step at that context
+  uint64_t state_bytes = 0;
+  uint64_t cross_bytes = 0;
+  uint64_t constant_bytes = 0;       // both of them
+  uint64_t allocated_bytes = 0;      // as the policy says, constant_bytes included
+  uint64_t read_bytes_per_step = 0;  // one decode step at that context
   // Beyond every window the cache is intercept_bytes + bytes_per_token_beyond_window · tokens.
   uint64_t intercept_bytes = 0;
 };

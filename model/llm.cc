@@ -83,7 +83,7 @@ uint64_t Attention::KElements() const {
 
 uint64_t Attention::VElements() const { return kind == AttentionKind::kMla ? 0 : n_kv_heads * d_head_v; }
 
-std::string Layer::Kind() const {
+const char* Layer::Kind() const {
   if (self.kind != AttentionKind::kNone) return AttentionKindName(self.kind);
   return recurrent.empty() ? AttentionKindName(cross.kind) : "recurrent";
 }
@@ -169,6 +169,13 @@ uint64_t Llm::ElementsUsed(bool MatrixUse::*use) const {
     if (UseOf(matrix).*use) total += matrix.ActiveElements();
   }
   return total;
+}
+
+Llm WithExpandedLatent(Llm llm) {
+  for (Layer& layer : llm.layers) {
+    if (layer.self.kind == AttentionKind::kMla) layer.self.kind = AttentionKind::kFull;
+  }
+  return llm;
 }
 
 }  // namespace ropeline

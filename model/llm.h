@@ -117,7 +117,7 @@ struct Layer {
   FeedForward ffn{};
 
   // Kind of what mixes tokens here: that of self, "recurrent", or of cross where there is nothing else.
-  std::string Kind() const;
+  const char* Kind() const;
 };
 
 enum class MatrixRole {
@@ -240,6 +240,9 @@ struct Llm {
   // prefill_last).
   uint64_t ElementsUsed(bool MatrixUse::*use) const;
 };
+
+// The model as an engine without latent attention runs it: kMla becomes kFull with K and V of every head.
+Llm WithExpandedLatent(Llm llm);
 
 }  // namespace ropeline
 

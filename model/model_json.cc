@@ -117,6 +117,8 @@ Json KvJson(const KvFormats& formats, const KvLayout& kv, const KvAllocation& al
                 {"bytes_per_token_beyond_window", layer.bytes_per_token_beyond_window},
                 {"bytes_at_context", layer.bytes_at_context},
                 {"constant_bytes", layer.constant_bytes},
+                {"state_bytes", layer.state_bytes},
+                {"cross_bytes", layer.cross_bytes},
                 {"allocated_bytes", layer.allocated_bytes},
                 {"read_bytes_per_step", layer.read_bytes_per_step},
                 {"intercept_bytes", layer.intercept_bytes},

@@ -63,6 +63,11 @@ std::optional<PositionWork> TryWorkOf(const Llm& llm, const Encoding& encoding, 
       shape.n_heads = attention->n_heads;
       shape.n_kv_heads = attention->n_kv_heads;
       shape.d_head = attention->d_head_k;
+      if (attention->kind ==
+          AttentionKind::kMla) {  // the rotary part of each query head, and one of K for all
+        shape.n_kv_heads = 1;
+        shape.d_head = attention->latent.d_rope;
+      }
       shape.d_rot = position.d_rot();
       shape.first_position = decode && n > 0 ? n - 1 : 0;
       break;

@@ -11,14 +11,15 @@ namespace ropeline {
 namespace {
 
 // Stands in for a family that is not known.
-constexpr HfFamily kUnknown{.model_types = "llama",
-                            .recipe = {.windows = WindowRule::kAll}};
+constexpr HfFamily kUnknown{.model_types = "llama", .recipe = {.windows = WindowRule::kAll}};
 
 // Keys of models whose layers are no plain attention: without their family they cannot be read safely.
 void RefuseUnsafe(const HfConfig& config) {
   for (const char* key :
        {"hybrid_override_pattern", "mamba_d_state", "ssm_state_size", "state_size", "linear_num_value_heads",
-        "layers_block_type", "is_encoder_decoder", "block_configs"}) {
+        "layers_block_type", "is_encoder_decoder", "block_configs", "attn_type_list", "linear_attn_config",
+        "block_types", "lru_width", "hybrid_layer_ids", "ssm_cfg", "attn_layer_period", "conv_L_cache",
+        "cross_attention_layers", "rescale_every"}) {
     const auto value = config.text().Find(key);
     if (!value || (value->is_boolean() && !value->Bool())) continue;
     throw BadInput(value->where(),

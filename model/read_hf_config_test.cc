@@ -26,7 +26,7 @@ KvLayer Kv(const Llm& llm, uint64_t context) { return LayOutKv(llm, kBlockF16, c
 
 std::string Kinds(const Llm& llm) {
   std::string kinds;
-  for (const Layer& layer : llm.layers) kinds += (kinds.empty() ? "" : " ") + layer.Kind();
+  for (const Layer& layer : llm.layers) kinds += (kinds.empty() ? "" : " ") + std::string(layer.Kind());
   return kinds;
 }
 

@@ -48,6 +48,8 @@ WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
     layout.total_bytes = layout.decode_bytes = layout.prefill_bytes =
         static_cast<uint64_t>(std::llround(bytes));
     layout.bits_per_weight = mix.plain_bits;
+    layout.sums.decode_layers = layout.sums.prefill_layers = {static_cast<double>(layout.total_bytes),
+                                                              static_cast<double>(*llm.params_given)};
     return layout;
   }
   const bool stored = mix.mix == Mix::kStored;
@@ -61,6 +63,8 @@ WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
       layout.decode_bytes += ActivePart(tensor.bytes, matrix.active.value_or(matrix.count), matrix.count);
     if (use.prefill_each || use.prefill_last) layout.prefill_bytes += tensor.bytes;
   }
+  const bool encoder_decoder = llm.EncoderDecoder();
+  uint64_t decode_vectors = 0, prefill_vectors = 0;
   for (const Vector& vector : llm.vectors) {
     const uint64_t bytes = stored ? vector.stored_bytes.value_or(0) : kBlockF32.RowBytes(vector.elements);
     const bool encoder =
@@ -68,8 +72,12 @@ WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
     layout.vector_bytes += bytes;
     layout.total_bytes += bytes;
     if (!encoder) layout.decode_bytes += ActivePart(bytes, vector.ActiveElements(), vector.elements);
-    if (encoder || !llm.EncoderDecoder()) layout.prefill_bytes += bytes;
+    if (encoder || !encoder_decoder) layout.prefill_bytes += bytes;
+    if (!encoder) decode_vectors += bytes;
+    if (encoder || !encoder_decoder) prefill_vectors += bytes;
   }
+  layout.sums = SumWeights(llm, layout.tensors, static_cast<double>(decode_vectors),
+                           static_cast<double>(prefill_vectors));
   const auto params = static_cast<double>(llm.ParamsTotal());
   const uint64_t beside = stored ? llm.stored->other_bytes : 0;
   if (params > 0) layout.bits_per_weight = 8 * static_cast<double>(layout.total_bytes - beside) / params;

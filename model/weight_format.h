@@ -10,6 +10,7 @@
 #include "model/block_format.h"
 #include "model/llm.h"
 #include "model/weight_mix.h"
+#include "model/weight_sums.h"
 
 namespace ropeline {
 
@@ -28,6 +29,7 @@ struct WeightLayout {
   uint64_t decode_bytes = 0;
   uint64_t prefill_bytes = 0;  // read in a prefill, whose many tokens take all experts
   double bits_per_weight = 0;  // 8 · bytes of the parameters / parameters
+  WeightSums sums{};           // the same by what a pass does with them
 };
 
 // The format of that name; the files' own where the name is empty and they are known, else q4_k_m. Throws

@@ -72,7 +72,7 @@ CompareRequest RequestOf(const CompareOptions& options) {
   CompareRequest request;
   request.llm = Preset(options.model, Flag("--model"));
   request.weights = ChooseWeightMix(request.llm, options.weights, Flag("--weights"));
-  request.kv = FindKvFormat(options.kv, Flag("--kv"));
+  request.kv = ParseKvFormats(options.kv, Flag("--kv"));
   request.contexts = ParseContexts(options.contexts);
   const auto dtype = ParseDtype(options.dtype);
   if (!dtype) {

@@ -1,9 +1,11 @@
 // ropeline inspect MODEL: the layers of a model, those that are alike in one row, and what they keep.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "model/cli/cache_options.h"
 #include "model/cli/commands.h"
 #include "model/cli/output.h"
 #include "model/cli/table.h"
@@ -20,7 +22,7 @@ constexpr uint64_t kUsualContext = 32768;  // where the model has no published l
 struct InspectOptions {
   std::string model;
   std::optional<std::string> context;
-  std::string kv = "f16";
+  CacheOptions cache;
   bool json = false;
 };
 
@@ -40,7 +42,7 @@ std::string KindText(const Layer& layer) {
     text =
         layer.self.kind == AttentionKind::kNone ? layer.recurrent.form : text + " + " + layer.recurrent.form;
   }
-  if (layer.cross.kind != AttentionKind::kNone && layer.Kind() != "cross") text += " + cross";
+  if (layer.cross.kind != AttentionKind::kNone && layer.self.kind != AttentionKind::kNone) text += " + cross";
   return text;
 }
 
@@ -161,7 +163,7 @@ std::string TotalsText(const Llm& llm, const KvLayout& kv, const KvFormats& form
                fmt::format("{} elements per token", FormatCount(total.expanded_elements_per_token))});
   }
   table.Add({fmt::format("KV cache at {} tokens", FormatCount(context)), Bytes(total.bytes_at_context)});
-  table.Add({"… as llama.cpp allocates it", Bytes(total.allocated_bytes)});
+  table.Add({"… as an engine allocates it", Bytes(total.allocated_bytes)});
   table.Add({"… read in one decode step", Bytes(total.read_bytes_per_step)});
   if (total.constant_bytes > 0) {
     table.Add({"constant: states, cross attention", Bytes(total.constant_bytes)});
@@ -172,11 +174,11 @@ std::string TotalsText(const Llm& llm, const KvLayout& kv, const KvFormats& form
 }
 
 void RunInspect(const InspectOptions& options) {
-  const Llm llm = OpenModel(options.model, Argument("MODEL"));
-  const KvFormats formats = ParseKvFormats(options.kv, Argument("--kv"));
+  const Llm llm = AsKept(options.cache, OpenModel(options.model, Argument("MODEL")));
+  const KvFormats formats = FormatsOf(options.cache);
   const uint64_t context = options.context ? ParseCount(*options.context, Argument("--context"))
                                            : std::min(llm.max_context.value_or(kUsualContext), kMaxTokens);
-  const KvAllocation allocation;
+  const KvAllocation allocation = AllocationOf(options.cache);
   const KvLayout kv = LayOutKv(llm, formats, context, allocation);
   if (options.json) {
     nlohmann::ordered_json json = {{"model", ModelJson(llm)}, {"context", context}};
@@ -203,11 +205,7 @@ void AddInspectCommand(CLI::App& app) {
       ->required();
   command->add_option("--context", options->context, "tokens in the cache (default: the model's length)")
       ->type_name("N");
-  command
-      ->add_option("--kv", options->kv,
-                   fmt::format("cache format, or K/V as in q8_0/q4_0: {}", fmt::join(KvFormatNames(), ", ")))
-      ->type_name("FMT")
-      ->capture_default_str();
+  AddCacheOptions(*command, &options->cache);
   command->add_flag("--json", options->json, "machine-readable, stable keys");
   command->callback([options] { RunInspect(*options); });
 }
