@@ -13,11 +13,11 @@ namespace {
 // A real header is below 20 MB, with some 50 keys and at most 70,000 tensors (384 experts in files of their
 // own). These limits bound the time and the memory that a hostile one can take.
 constexpr uint64_t kMostHeaderBytes = uint64_t{64} << 20;
-constexpr uint64_t kMostKeys = 1 << 13;
+constexpr uint64_t kMostKeys = 1 << 11;
 constexpr uint64_t kMostTensors = 1 << 17;
 constexpr uint64_t kMostNameBytes = 255;
 constexpr uint64_t kKeptTextBytes = 4096;
-constexpr uint64_t kKeptElements = 1024;
+constexpr uint64_t kKeptElements = 4096;  // of an array of numbers: one for each layer
 
 constexpr const char* kExpectedFile = "a GGUF file";
 
@@ -214,6 +214,7 @@ class GgufParser {
     file_.file_bytes = reader_.size();
     const uint64_t end = reader_.position();
     file_.header_bytes = (end + file_.alignment - 1) / file_.alignment * file_.alignment;
+    file_.shards = {{path_, file_.header_bytes}};
     file_.data_present = file_.tensors.empty() || reader_.size() > file_.header_bytes;
     if (!file_.data_present) return;
     for (const GgufTensor& tensor : file_.tensors) {

@@ -191,7 +191,9 @@ TEST(GgufFileTest, ReadsShardsFromAnyOfThem) {
   folder.Write("m-00003-of-00003.gguf", shard(2, "c").File());
   for (const std::string& path : {first, second}) {
     const GgufFile file = ReadGgufFile(path);
-    EXPECT_EQ(file.shards, 3u);
+    ASSERT_EQ(file.shards.size(), 3u);
+    EXPECT_EQ(file.shards[2].path, folder.Path("m-00003-of-00003.gguf"));
+    EXPECT_EQ(file.tensors[2].shard, 2u);
     EXPECT_EQ(file.metadata.Text("general.architecture"), "llama");
     ASSERT_EQ(file.tensors.size(), 3u);
     EXPECT_EQ(file.tensors[2].name, "c");

@@ -1,8 +1,11 @@
+#include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "model/bounded_reader.h"
 #include "model/gguf_file.h"
 
 namespace ropeline {
@@ -96,9 +99,10 @@ GgufFile ReadGgufFile(const std::string& path) {
     all.file_bytes += shard.file_bytes;
     all.header_bytes += shard.header_bytes;
     all.data_present = all.data_present && shard.data_present;
+    for (GgufTensor& tensor : shard.tensors) tensor.shard = static_cast<uint32_t>(number - 1);
+    all.shards.push_back(shard.shards.front());
     std::move(shard.tensors.begin(), shard.tensors.end(), std::back_inserter(all.tensors));
   }
-  all.shards = count;
   CheckTensorNames(all);
   constexpr const char* kTensors = "split.tensors.count";
   if (const auto tensors = all.metadata.FindCount(kTensors); tensors && *tensors != all.tensors.size()) {
@@ -107,6 +111,25 @@ GgufFile ReadGgufFile(const std::string& path) {
         std::to_string(all.tensors.size()) + ", which the " + std::to_string(count) + " shards hold");
   }
   return all;
+}
+
+std::optional<std::vector<double>> ReadSmallTensor(const GgufFile& file, const GgufTensor& tensor) {
+  constexpr uint64_t kMostElements = 4096;
+  if (!file.data_present || tensor.type != &kBlockF32 || tensor.Elements() > kMostElements)
+    return std::nullopt;
+  const GgufShard& shard = file.shards[tensor.shard];
+  std::ifstream in(shard.path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(shard.data_start + tensor.offset));
+  if (!in) return std::nullopt;
+  BoundedReader reader(in, tensor.bytes, tensor.bytes);
+  reader.set_big_endian(file.big_endian);
+  std::vector<double> values;
+  for (uint64_t i = 0; i < tensor.Elements(); ++i) {
+    const uint64_t bits = reader.ReadUnsigned(4, {shard.path, tensor.name});
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    if (!(values.back() > 0) || !std::isfinite(values.back())) return std::nullopt;
+  }
+  return values;
 }
 
 }  // namespace ropeline
