@@ -43,6 +43,17 @@ Json FfnJson(const FeedForward& ffn) {
   return json;
 }
 
+// The weights in the model's own files; null where no file says.
+Json StoredJson(const std::optional<StoredWeights>& stored) {
+  if (!stored) return nullptr;
+  Json by_format = Json::object();
+  for (const auto& [format, bytes] : stored->bytes_by_format) by_format[format] = bytes;
+  return {{"tensor_bytes", stored->tensor_bytes},
+          {"other_bytes", stored->other_bytes},
+          {"file_bytes", stored->file_bytes},
+          {"bytes_by_format", by_format}};
+}
+
 }  // namespace
 
 Json PositionJson(const Position& position) {
@@ -78,7 +89,8 @@ Json ModelJson(const Llm& llm) {
           {"source", llm.source},
           {"model_type", TextOrNull(llm.model_type)},
           {"vocabulary", llm.vocabulary},
-          {"tied_embeddings", llm.tied_embeddings}};
+          {"tied_embeddings", llm.tied_embeddings},
+          {"stored_weights", StoredJson(llm.stored)}};
 }
 
 Json LayersJson(const Llm& llm) {

@@ -9,9 +9,10 @@
 
 namespace ropeline {
 
-// `what` is a preset's name, a config.json, a params.json (Meta, Mistral), or a folder that holds one of
-// these. A preset's name goes before a folder of that name: write ./name for the folder. Throws BadInput;
-// `where` is the argument, for what is none of them.
+// `what` is a preset's name, a config.json, a params.json (Meta, Mistral), a .gguf file, or a folder that
+// holds one of these; safetensors beside a config.json give its weights. A preset's name goes before a folder
+// of that name: write ./name for the folder. Throws BadInput; `where` is the argument, for what is none of
+// them.
 Llm OpenModel(const std::string& what, const Where& where);
 
 }  // namespace ropeline

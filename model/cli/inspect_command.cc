@@ -142,6 +142,19 @@ std::string LayersText(const Llm& llm, const KvLayout& kv) {
   return table.Text();
 }
 
+// "4.92 GB: q4_K 3.63 GB, q6_K 1.29 GB"
+std::string StoredText(const StoredWeights& stored) {
+  std::string text = Bytes(stored.tensor_bytes);
+  const char* before = ": ";
+  for (const auto& [format, bytes] : stored.bytes_by_format) {
+    text += before + fmt::format("{} {}", format, Bytes(bytes));
+    before = ", ";
+  }
+  if (stored.other_bytes > 0)
+    text += fmt::format("; {} of it beside the text model", Bytes(stored.other_bytes));
+  return text;
+}
+
 std::string TotalsText(const Llm& llm, const KvLayout& kv, const KvFormats& formats, uint64_t context) {
   Table table({{"total", Align::kLeft}, {"", Align::kLeft}});
   const KvLayer& total = kv.total;
@@ -149,6 +162,7 @@ std::string TotalsText(const Llm& llm, const KvLayout& kv, const KvFormats& form
   if (llm.ParamsActive() != llm.ParamsTotal()) {
     table.Add({"… active for one token", FormatCount(llm.ParamsActive())});
   }
+  if (llm.stored) table.Add({"weights in the files", StoredText(*llm.stored)});
   table.Add(
       {"KV cache per token", fmt::format("{} ({} bytes, {} elements) in {}", Bytes(total.bytes_per_token),
                                          FormatCount(total.bytes_per_token),
@@ -201,7 +215,7 @@ void AddInspectCommand(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "the layers of a model and what each keeps of the past");
   command
       ->add_option("MODEL", options->model,
-                   "a config.json, a params.json, a folder that holds one, or a preset")
+                   "a config.json, a params.json, a .gguf file, a folder that holds one, or a preset")
       ->required();
   command->add_option("--context", options->context, "tokens in the cache (default: the model's length)")
       ->type_name("N");
