@@ -2,15 +2,19 @@
 # Installs what ropeline needs from Debian's packages and picks the compiler by measurement. Safe to run twice.
 # Works as root and, elsewhere, through sudo.
 #
-# usage: scripts/setup.sh [--no-compiler-choice]
+# usage: scripts/setup.sh [--no-compiler-choice] [--fuzz]
+#   --fuzz   Clang's sanitizers and libFuzzer too, for scripts/fuzz_smoke.sh; always where CI is true
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 choose=1
+fuzz=0
+[ "${CI:-}" != true ] || fuzz=1
 for word in "$@"; do
   case $word in
     --no-compiler-choice) choose=0 ;;
-    *) echo "scripts/setup.sh: $word: no such flag, expected --no-compiler-choice" >&2; exit 2 ;;
+    --fuzz) fuzz=1 ;;
+    *) echo "scripts/setup.sh: $word: no such flag, expected --no-compiler-choice or --fuzz" >&2; exit 2 ;;
   esac
 done
 
@@ -20,6 +24,7 @@ packages=(
   libhwy-dev libbenchmark-dev libhwloc-dev libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
   python3 python3-numpy python3-scipy python3-matplotlib
 )
+[ "$fuzz" -eq 0 ] || packages+=(libclang-rt-19-dev)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "scripts/setup.sh: this system has no apt; install these or their like, then run cmake --preset release:" >&2
