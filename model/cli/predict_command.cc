@@ -92,9 +92,10 @@ void AddPredictCommand(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("predict", "KV bytes per token, memory, decode tok/s and prefill time of a model");
   command
-      ->add_option("MODEL", options->model,
-                   fmt::format("a config.json, a params.json, a folder that holds one, or one of {}",
-                               fmt::join(PresetNames(), ", ")))
+      ->add_option(
+          "MODEL", options->model,
+          fmt::format("a config.json, a params.json, a .gguf file, a folder that holds one, or one of {}",
+                      fmt::join(PresetNames(), ", ")))
       ->required();
   command->add_option("--context", options->context, "tokens in the cache, such as 32768 or 32k (k is 1024)")
       ->required()
