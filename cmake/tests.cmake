@@ -56,12 +56,15 @@ if(ROPELINE_BUILD_BENCH)
 endif()
 
 ropeline_test(model_test
-  SOURCES model/compare_peers_test.cc model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc model/encoding_share_test.cc
-          model/kernel_rates_test.cc
-          model/kernel_terms_test.cc model/kv_layout_test.cc
-          model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc model/predict_test.cc
-          model/presets_test.cc model/reshape_test.cc model/rotation_upkeep_test.cc model/units_test.cc model/ways_to_pay_test.cc
-          model/weight_format_test.cc
+  SOURCES model/bad_config_test.cc model/compare_peers_test.cc model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc
+          model/encoding_share_test.cc model/gguf_file_test.cc model/gguf_weights_test.cc
+          model/hf_families_test.cc model/kernel_rates_test.cc model/kernel_terms_test.cc
+          model/kv_layout_test.cc model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc
+          model/predict_kinds_test.cc model/predict_test.cc model/presets_test.cc
+          model/published_configs_test.cc model/published_gguf_test.cc model/read_gguf_test.cc
+          model/read_hf_config_test.cc model/read_params_json_test.cc model/reshape_test.cc
+          model/rotation_upkeep_test.cc model/safetensors_test.cc model/stored_weights_test.cc
+          model/units_test.cc model/ways_to_pay_test.cc model/weight_format_test.cc
   LIBRARIES ropeline_model fmt::fmt)
 
 ropeline_test(cli_test

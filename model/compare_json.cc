@@ -178,10 +178,10 @@ Json InputsJson(const CompareRequest& request, const Machine& machine) {
   const auto bandwidth = [&](Traffic traffic) {
     return OrNull(machine.roofline.MemoryBandwidth(traffic, request.threads));
   };
-  Json inputs = {{"model", request.llm.name},    {"weights_format", request.weights.name},
-                 {"kv_format", request.kv.name}, {"contexts", request.contexts},
-                 {"threads", request.threads},   {"dtype", DtypeName(request.dtype)},
-                 {"encodings", Json::array()},   {"shape", nullptr}};
+  Json inputs = {{"model", request.llm.name},      {"weights_format", request.weights.name},
+                 {"kv_format", request.kv.Name()}, {"contexts", request.contexts},
+                 {"threads", request.threads},     {"dtype", DtypeName(request.dtype)},
+                 {"encodings", Json::array()},     {"shape", nullptr}};
   for (const Encoding* encoding : request.Encodings()) inputs["encodings"].push_back(encoding->name);
   if (const Attention* attention = request.PrefillAttention()) {
     inputs["shape"] = {

@@ -264,7 +264,8 @@ void Fill(const PredictRequest& request, const WeightLayout& weights, const std:
       batch;
   way->read_bytes = cost.bytes_read;
   const Machine& machine = *request.machine;
-  const Workload work{&narrowed, &weights, &way->format, request.context, request.batch};
+  const KvFormats formats = way->format;
+  const Workload work{&narrowed, &weights, &formats, request.context, request.batch};
   const LimitTime limit = TimeAtLimit(Phase::kDecode, cost, Traffic::kRead, machine, request.threads);
   way->limit =
       StepFrom(DecodeTermsAtLimit(work, machine, request.threads), limit.seconds * 1e3, request.batch);

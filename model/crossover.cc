@@ -28,7 +28,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 Polynomial KeysOn(const Attention& attention, double end) {
   if (attention.kind == AttentionKind::kNone) return {};
   const auto window = static_cast<double>(attention.window);
-  if (attention.kind == AttentionKind::kWindow && end > window) return {.c = window};
+  if (attention.limited() && end > window) return {.c = window};
+  if (attention.source_tokens) return {.c = static_cast<double>(*attention.source_tokens)};
   return {.b = 1};
 }
 
@@ -38,6 +39,7 @@ Polynomial PairsOn(const Attention& attention, double end) {
   const auto window = static_cast<double>(attention.window);
   if (attention.kind == AttentionKind::kWindow && end > window)
     return {.b = window, .c = -window * window / 2};
+  if (attention.kind == AttentionKind::kChunked && end > window) return {.b = window / 2};  // whole chunks
   return {.a = 0.5};
 }
 
@@ -63,16 +65,16 @@ std::optional<double> FirstRise(const std::set<double>& windows,
 
 }  // namespace
 
-Crossovers FindCrossovers(const Llm& llm, const BlockFormat& kv_format, uint64_t weight_bytes,
+Crossovers FindCrossovers(const Llm& llm, const KvFormats& kv_formats, uint64_t weight_bytes,
                           uint64_t batch) {
   std::set<double> windows;
   for (const Layer& layer : llm.layers) {
-    if (layer.self.kind == AttentionKind::kWindow) windows.insert(static_cast<double>(layer.self.window));
+    if (layer.self.limited()) windows.insert(static_cast<double>(layer.self.window));
   }
   // Sum over layers of `weight`(attention) · keys or pairs, less a constant and a slope.
   const auto kv_bytes = [&](const Attention& attention) {
-    return static_cast<double>(attention.n_kv_heads * (kv_format.RowBytes(attention.d_head_k) +
-                                                       kv_format.RowBytes(attention.d_head_v)));
+    const bool keeps = attention.caches() || attention.kind == AttentionKind::kCross;
+    return keeps ? static_cast<double>(KvBytesPerToken(attention, kv_formats)) : 0;
   };
   const auto decoder = [&](double end, const std::function<double(const Attention&)>& weight, double times) {
     Polynomial sum;
@@ -84,10 +86,11 @@ Crossovers FindCrossovers(const Llm& llm, const BlockFormat& kv_format, uint64_t
     }
     return sum;
   };
+  const auto state_bytes = static_cast<double>(LayOutKv(llm, kv_formats, 1).total.state_bytes);
   Crossovers found;
   found.kv_equals_weights = FirstRise(windows, [&](double end) {
     Polynomial sum = decoder(end, kv_bytes, static_cast<double>(batch));
-    sum.c -= static_cast<double>(weight_bytes);
+    sum.c += static_cast<double>(batch) * state_bytes - static_cast<double>(weight_bytes);
     return sum;
   });
   found.decode_attention_equals_linear = FirstRise(windows, [&](double end) {
@@ -98,7 +101,8 @@ Crossovers FindCrossovers(const Llm& llm, const BlockFormat& kv_format, uint64_t
   found.prefill_attention_equals_linear = FirstRise(windows, [&](double end) {
     Polynomial sum;
     for (const Layer& layer : llm.layers) {
-      if (layer.stack == PrefillStack(llm)) sum.Add(PairsOn(layer.self, end), layer.self.FlopsPerPair());
+      if (layer.stack == PrefillStack(llm))
+        sum.Add(PairsOn(layer.self, end), layer.self.ExpandedFlopsPerPair());
     }
     sum.b -= 2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_each));
     sum.c -= 2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_last));

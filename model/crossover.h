@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "model/block_format.h"
+#include "model/kv_layout.h"
 #include "model/llm.h"
 
 namespace ropeline {
@@ -18,8 +19,7 @@ struct Crossovers {
   std::optional<double> prefill_attention_equals_linear;  // flops of the whole prompt
 };
 
-Crossovers FindCrossovers(const Llm& llm, const BlockFormat& kv_format, uint64_t weight_bytes,
-                          uint64_t batch);
+Crossovers FindCrossovers(const Llm& llm, const KvFormats& kv_formats, uint64_t weight_bytes, uint64_t batch);
 
 }  // namespace ropeline
 

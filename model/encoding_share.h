@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/encoding_time.h"
+#include "model/kv_layout.h"
 #include "model/llm.h"
 #include "model/machine.h"
 #include "model/measured_encoding.h"
@@ -20,7 +21,7 @@ namespace ropeline {
 struct CompareRequest {
   Llm llm;
   WeightMix weights;
-  BlockFormat kv;
+  KvFormats kv;
   std::vector<uint64_t> contexts;  // N: tokens of a prefill, or in the cache of a decode step
   int threads = 1;
   Dtype dtype = Dtype::kF32;                 // of activations and scores

@@ -12,17 +12,19 @@ namespace ropeline {
 namespace {
 
 // A device or a pipe may never end, and no result is that large.
-constexpr uintmax_t kMostBytes = uintmax_t{512} << 20;
+constexpr uint64_t kMostBytes = uint64_t{512} << 20;
 
-std::string ReadFile(const std::string& path, std::string_view expected) {
+}  // namespace
+
+std::string ReadTextFile(const std::string& path, uint64_t most_bytes, std::string_view expected) {
   if (path.empty()) throw BadInput({"\"\"", ""}, "is no file name", expected);
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
     throw BadInput({path, ""}, "is not a regular file", expected);
   }
-  if (std::filesystem::exists(status) && std::filesystem::file_size(path, error) > kMostBytes) {
-    throw BadInput({path, ""}, "is larger than any result", expected);
+  if (std::filesystem::exists(status) && std::filesystem::file_size(path, error) > most_bytes) {
+    throw BadInput({path, ""}, "is larger than any such file", expected);
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) throw BadInput({path, ""}, std::string("cannot be opened: ") + std::strerror(errno), expected);
@@ -35,10 +37,8 @@ std::string ReadFile(const std::string& path, std::string_view expected) {
   return text;
 }
 
-}  // namespace
-
 nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected) {
-  const std::string text = ReadFile(path, expected);
+  const std::string text = ReadTextFile(path, kMostBytes, expected);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     throw BadInput({path, ""}, "is empty", expected);
   try {
@@ -77,6 +77,13 @@ std::optional<JsonView> JsonView::Find(std::string_view key) const {
   if (it == value_->end() || it->is_null()) return std::nullopt;
   return Child(*it, key);
 }
+
+bool JsonView::Has(std::string_view key) const { return value_->is_object() && value_->contains(key); }
+bool JsonView::is_array() const { return value_->is_array(); }
+bool JsonView::is_object() const { return value_->is_object(); }
+bool JsonView::is_string() const { return value_->is_string(); }
+bool JsonView::is_boolean() const { return value_->is_boolean(); }
+bool JsonView::is_negative() const { return value_->is_number() && value_->get<double>() < 0; }
 
 std::vector<JsonView> JsonView::Items() const {
   if (!value_->is_array()) Fail("an array");

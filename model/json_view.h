@@ -15,6 +15,9 @@
 
 namespace ropeline {
 
+// Throws BadInput where it is no regular file, is larger than `most_bytes` or cannot be read.
+std::string ReadTextFile(const std::string& path, uint64_t most_bytes, std::string_view expected);
+
 // Throws BadInput where the file cannot be read, is empty, ends early or is not JSON. `expected` says what it
 // should be.
 nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected);
@@ -28,7 +31,13 @@ class JsonView {
 
   JsonView At(std::string_view key) const;  // must be there
   std::optional<JsonView> Find(
-      std::string_view key) const;        // nothing where absent or null: both mean unknown
+      std::string_view key) const;       // nothing where absent or null: both mean unknown
+  bool Has(std::string_view key) const;  // an object with that key, even if null
+  bool is_array() const;
+  bool is_object() const;
+  bool is_string() const;
+  bool is_boolean() const;
+  bool is_negative() const;               // a number below 0
   std::vector<JsonView> Items() const;    // an array's
   std::vector<std::string> Keys() const;  // an object's
 

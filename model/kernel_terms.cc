@@ -57,12 +57,14 @@ struct Pass {
   Stack stack() const { return decode() ? Stack::kDecoder : PrefillStack(*work.llm); }
   // An encoder keeps no cache: its K and V are f32 activations.
   const BlockFormat& attention_format() const {
-    return stack() == Stack::kEncoder ? kBlockF32 : *work.kv_format;
+    return stack() == Stack::kEncoder ? kBlockF32 : work.kv_formats->k;
   }
 };
 
 // One layer, one sequence.
 std::optional<KernelTime> AttentionTime(const Pass& pass, const Attention& attention) {
+  // The kernels store K and V alike, per head.
+  if (attention.kind == AttentionKind::kMla || !pass.work.kv_formats->same()) return std::nullopt;
   return pass.decode()
              ? pass.rates.DecodeAttention(pass.attention_format(), attention, attention.Keys(pass.tokens()))
              : pass.rates.PrefillAttention(pass.attention_format(), attention, pass.tokens());
@@ -82,6 +84,15 @@ std::optional<LayerSum> SumLayers(const Pass& pass, Stack stack, Attention Layer
   return sum;
 }
 
+// What rows of this model's attention would be called.
+std::string RowKind(const Pass& pass) {
+  const auto& layers = pass.work.llm->layers;
+  const bool latent = std::any_of(layers.begin(), layers.end(),
+                                  [](const Layer& layer) { return layer.self.kind == AttentionKind::kMla; });
+  if (latent) return pass.work.kv_formats->Name() + " of latent attention";
+  return pass.stack() == Stack::kEncoder ? kBlockF32.name : pass.work.kv_formats->Name();
+}
+
 void SetAttention(const Pass& pass, Attention Layer::*which, Term* term, std::vector<std::string>* missing) {
   const auto sum = SumLayers(pass, pass.stack(), which,
                              [&](const Attention& attention) { return AttentionTime(pass, attention); });
@@ -89,7 +100,7 @@ void SetAttention(const Pass& pass, Attention Layer::*which, Term* term, std::ve
   const std::string rows =
       pass.machine.measured()
           ? fmt::format("measured rows attention/{}/{} at {} thread{}", pass.decode() ? "decode" : "prefill",
-                        pass.attention_format().name, pass.threads, pass.threads == 1 ? "" : "s")
+                        RowKind(pass), pass.threads, pass.threads == 1 ? "" : "s")
           : "measured rows of family attention";
   if (std::find(missing->begin(), missing->end(), rows) == missing->end()) missing->push_back(rows);
 }
@@ -97,11 +108,12 @@ void SetAttention(const Pass& pass, Attention Layer::*which, Term* term, std::ve
 void SetAppend(const Pass& pass, Term* term) {
   const bool cross = !pass.decode() && pass.work.llm->EncoderDecoder();
   const double tokens = pass.decode() ? 1 : pass.tokens();
-  const auto sum = SumLayers(
-      pass, Stack::kDecoder, cross ? &Layer::cross : &Layer::self,
-      [&](const Attention& attention) { return pass.rates.Append(*pass.work.kv_format, attention, tokens); });
+  const auto sum =
+      SumLayers(pass, Stack::kDecoder, cross ? &Layer::cross : &Layer::self, [&](const Attention& attention) {
+        return pass.rates.Append(pass.work.kv_formats->k, attention, tokens);
+      });
   if (sum) return sum->Set(pass.sequences(), term);
-  term->note = fmt::format("at its limit: no rows kv_cache/append/{}", pass.work.kv_format->name);
+  term->note = fmt::format("at its limit: no rows kv_cache/append/{}", pass.work.kv_formats->Name());
 }
 
 // All calls of one application; nothing where the encoding has no rows, or neither row nor limit is known.
@@ -151,6 +163,12 @@ void SetPosition(const Pass& pass, Term* term) {
   if (fused_bytes > 0) term->bound = Bound::kCompute;
 }
 
+// The family of rows that measures such a term: matrix×vector in decode, matrix×matrix in prefill.
+std::string FamilyOf(const std::string& term, bool decode) {
+  const bool product = term == "weights" || term == "linear" || term == "experts" || term == "lm_head";
+  return product ? (decode ? "weights" : "linear") : term;
+}
+
 KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
   KernelTerms result{std::move(terms), {}};
   for (Term& term : result.terms) {
@@ -162,12 +180,13 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
       SetAppend(pass, &term);
     } else if (term.name == "position_encoding") {
       SetPosition(pass, &term);
-    } else {
+    } else if (term.source != TermSource::kMeasured) {
       const auto& rows = pass.machine.rows;
+      const std::string family = FamilyOf(term.name, pass.decode());
       const bool some = std::any_of(rows.begin(), rows.end(),
-                                    [&](const MeasuredRow& row) { return row.name.family == term.name; });
+                                    [&](const MeasuredRow& row) { return row.name.family == family; });
       term.note = fmt::format("at its limit: {} of family {}",
-                              some ? "this version does not read rows" : "no rows", term.name);
+                              some ? "this version does not read rows" : "no rows", family);
     }
   }
   if (!result.missing.empty()) result.terms.clear();

@@ -105,8 +105,8 @@ TEST(KvLayoutTest, AnUnknownFormatListsThem) {
     FAIL() << "no BadInput";
   } catch (const BadInput& e) {
     EXPECT_STREQ(e.what(),
-                 "test: --kv: \"q6_K\" is not a KV cache format, expected one of f32, f16, bf16, q8_0, q4_0, "
-                 "kivi4");
+                 "test: --kv: \"q6_K\" is not a KV cache format, expected one of f32, f16, bf16, fp8, "
+                 "q8_0, q5_1, q5_0, q4_1, q4_0, kivi4, int4_g32, int4_g64, int4_g128");
   }
 }
 

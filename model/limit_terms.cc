@@ -1,6 +1,7 @@
 #include "model/limit_terms.h"
 
-#include <functional>
+#include <algorithm>
+#include <cmath>
 
 namespace ropeline {
 namespace {
@@ -19,11 +20,23 @@ struct Limits {
   }
 };
 
-double KvElementsPerToken(const Attention& attention) {
-  return static_cast<double>(attention.n_kv_heads * (attention.d_head_k + attention.d_head_v));
+// Tokens that cross attention keeps of the encoder.
+double SourceTokens(const Llm& llm, double n) {
+  for (const Layer& layer : llm.layers) {
+    if (layer.cross.kind == AttentionKind::kCross) return layer.cross.Keys(n);
+  }
+  return n;
 }
 
-double SumLayers(const Llm& llm, Stack stack, const std::function<double(const Layer&)>& of) {
+// Elements that a token adds to the cache.
+double NewElements(const Attention& attention) {
+  return attention.caches() || attention.kind == AttentionKind::kCross
+             ? static_cast<double>(attention.KElements() + attention.VElements())
+             : 0;
+}
+
+template <class Of>
+double SumLayers(const Llm& llm, Stack stack, const Of& of) {
   double sum = 0;
   for (const Layer& layer : llm.layers) sum += layer.stack == stack ? of(layer) : 0;
   return sum;
@@ -53,8 +66,61 @@ Term PositionTerm(const Workload& work, Phase phase, const Limits& limits) {
 
 // Nothing to do is no term.
 std::vector<Term> WithoutEmpty(std::vector<Term> terms) {
-  std::erase_if(terms, [](const Term& term) { return term.bytes == 0 && term.flops == 0; });
+  std::erase_if(terms, [](const Term& term) { return term.bytes == 0 && term.flops == 0 && term.ms == 0; });
   return terms;
+}
+
+// Tokens whose K and V a prefill in chunks reads of one layer: each chunk those before it that it may see,
+// and its own.
+double PrefillKeysRead(const Attention& attention, double n, double chunk) {
+  const double most = attention.limited() ? static_cast<double>(attention.window) + chunk : n;
+  const double chunks = std::floor(n / chunk), whole = std::min(chunks, std::floor(most / chunk));
+  const double last = n > chunks * chunk ? std::min(n, most) : 0;
+  return chunk * whole * (whole + 1) / 2 + (chunks - whole) * most + last;
+}
+
+// One product after another: the threads of an engine wait for each other before what needs its result.
+double BarriersOf(const Layer& layer) {
+  const bool attends = layer.self.kind != AttentionKind::kNone;
+  const bool crosses = layer.cross.kind != AttentionKind::kNone;
+  double barriers = attends ? 3 : 0;  // Q, K, V; attention; output
+  barriers += crosses ? 3 : 0;
+  barriers += layer.recurrent.empty() ? 0 : 3;  // in; scan; out
+  if (layer.ffn.kind != FfnKind::kNone) barriers += layer.ffn.kind == FfnKind::kMoe ? 3 : 2;
+  return barriers;
+}
+
+Term SynchronisationTerm(const Llm& llm, Stack stack, double passes, const Limits& limits) {
+  Term term{.name = "synchronisation"};
+  if (limits.threads < 2) return term;
+  for (const MeasuredRow& row : limits.machine.rows) {
+    if (row.name.family != "sync" || row.name.variant != "barrier" || !(row.call_ns > 0)) continue;
+    if (row.name.Count("threads") != static_cast<size_t>(limits.threads)) continue;
+    const double barriers = (SumLayers(llm, stack, BarriersOf) + 1) * passes;
+    term.ms = barriers * row.call_ns / 1e6;
+    term.source = TermSource::kMeasured;
+    term.row = row.name.Text();
+    term.note = std::to_string(static_cast<uint64_t>(barriers)) + " barriers";
+  }
+  return term;
+}
+
+// Reads and writes every state; about 6 flops per element (decay, outer product, read-out).
+Cost StatesCost(const KvLayer& kv, double passes, double tokens) {
+  const auto bytes = static_cast<double>(kv.state_bytes);
+  return {.bytes_read = bytes * passes,
+          .bytes_written = bytes * passes,
+          .flops = 6 * static_cast<double>(kv.state_elements) * tokens};
+}
+
+Cost LinearCost(const WeightSum& sum, double passes, double tokens) {
+  return {.bytes_read = sum.bytes * passes, .flops = 2 * sum.elements * tokens};
+}
+
+Cost GatherCost(const Llm& llm, const WeightSums& sums, double tokens) {
+  if (sums.gathered_bytes == 0) return {};
+  return {.bytes_read = sums.gathered_bytes * tokens,
+          .bytes_written = 4 * static_cast<double>(llm.d_model) * tokens};
 }
 
 }  // namespace
@@ -93,12 +159,14 @@ LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads) 
   return time;
 }
 
-Stack PrefillStack(const Llm& llm) { return llm.EncoderDecoder() ? Stack::kEncoder : Stack::kDecoder; }
+Stack PrefillStack(const Llm& llm) {
+  return llm.NumLayers(Stack::kEncoder) > 0 ? Stack::kEncoder : Stack::kDecoder;
+}
 
 std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads) {
   const Llm& llm = *work.llm;
   const Limits limits{machine, threads};
-  const KvLayer kv = LayOutKv(llm, *work.kv_format, work.context).total;
+  const KvLayer kv = LayOutKv(llm, *work.kv_formats, work.context).total;
   const auto n = static_cast<double>(work.context);
   const auto batch = static_cast<double>(work.batch);
   const auto flops = [&](Attention Layer::*which) {
@@ -107,49 +175,87 @@ std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machin
     });
   };
   const double new_elements =
-      SumLayers(llm, Stack::kDecoder, [](const Layer& layer) { return KvElementsPerToken(layer.self); });
-  const Cost weights{.bytes_read = static_cast<double>(work.weights->decode_bytes),
-                     .flops = 2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::decode)) * batch};
-  const Cost self{.bytes_read = static_cast<double>(kv.bytes_at_context) * batch,
+      SumLayers(llm, Stack::kDecoder, [](const Layer& layer) { return NewElements(layer.self); });
+  const WeightSums& weights = work.weights->sums;
+  const Cost self{.bytes_read = static_cast<double>(kv.read_bytes_per_step - kv.constant_bytes) * batch,
                   .flops = flops(&Layer::self) * batch};
-  const Cost cross{.bytes_read = static_cast<double>(kv.constant_bytes) * batch,
+  const Cost cross{.bytes_read = static_cast<double>(kv.cross_bytes) * batch,
                    .flops = flops(&Layer::cross) * batch};
   const Cost append{.bytes_read = 4 * new_elements * batch,
                     .bytes_written = static_cast<double>(kv.bytes_per_token) * batch};
-  return WithoutEmpty({limits.At(Phase::kDecode, "weights", weights, Traffic::kRead),
-                       limits.At(Phase::kDecode, "attention", self, Traffic::kRead),
-                       limits.At(Phase::kDecode, "cross_attention", cross, Traffic::kRead),
-                       limits.At(Phase::kDecode, "cache_append", append, Traffic::kCopy),
-                       PositionTerm(work, Phase::kDecode, limits)});
+  const auto at = [&](const char* name, const Cost& cost, Traffic traffic) {
+    return limits.At(Phase::kDecode, name, cost, traffic);
+  };
+  return WithoutEmpty({at("embedding", GatherCost(llm, weights, batch), Traffic::kRead),
+                       at("weights", LinearCost(weights.decode_layers, 1, batch), Traffic::kRead),
+                       at("experts", weights.Experts(batch), Traffic::kRead),
+                       at("attention", self, Traffic::kRead), at("cross_attention", cross, Traffic::kRead),
+                       at("states", StatesCost(kv, batch, batch), Traffic::kUpdate),
+                       at("cache_append", append, Traffic::kCopy), PositionTerm(work, Phase::kDecode, limits),
+                       at("lm_head", LinearCost(weights.decode_head, 1, batch), Traffic::kRead),
+                       SynchronisationTerm(llm, Stack::kDecoder, 1, limits)});
 }
 
 std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads) {
   const Llm& llm = *work.llm;
   const Limits limits{machine, threads};
-  const KvLayer kv = LayOutKv(llm, *work.kv_format, work.context).total;
+  const KvLayer kv = LayOutKv(llm, *work.kv_formats, work.context).total;
   const auto n = static_cast<double>(work.context);
   const Stack stack = PrefillStack(llm);
   const bool encoder = stack == Stack::kEncoder;
-  const double read_elements =
-      SumLayers(llm, stack, [](const Layer& layer) { return KvElementsPerToken(layer.self); });
+  const bool whole = encoder || work.prefill_chunk == 0 || work.prefill_chunk >= work.context;
+  const double chunk = whole ? n : static_cast<double>(work.prefill_chunk);
+  const double chunks = std::floor(n / chunk), rest = n - chunks * chunk,
+               passes = chunks + (rest > 0 ? 1 : 0);
   const double kept_elements = SumLayers(llm, Stack::kDecoder, [&](const Layer& layer) {
-    return KvElementsPerToken(encoder ? layer.cross : layer.self);
+    return NewElements(encoder ? layer.cross : layer.self);
   });
-  const Cost linear{.bytes_read = static_cast<double>(work.weights->prefill_bytes),
-                    .flops = 2 * n * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_each)) +
-                             2 * static_cast<double>(llm.ElementsUsed(&MatrixUse::prefill_last))};
   // An encoder keeps no cache: its K and V are f32 activations.
-  const double kv_bytes = encoder ? 4 * read_elements * n : static_cast<double>(kv.bytes_per_token) * n;
-  const Cost attention{.bytes_read = kv_bytes, .flops = SumLayers(llm, stack, [&](const Layer& layer) {
-                                                 return layer.self.Pairs(n) * layer.self.FlopsPerPair();
-                                               })};
+  const double read_bytes = SumLayers(llm, stack, [&](const Layer& layer) {
+    const Attention& self = layer.self;
+    if (self.kind == AttentionKind::kNone) return 0.0;
+    const double per_token = encoder ? 4 * static_cast<double>(self.KElements() + self.VElements())
+                                     : static_cast<double>(KvBytesPerToken(self, *work.kv_formats));
+    return per_token * PrefillKeysRead(self, n, chunk);
+  });
+  const Cost attention{.bytes_read = read_bytes, .flops = SumLayers(llm, stack, [&](const Layer& layer) {
+                                                   return layer.self.Pairs(n) *
+                                                          layer.self.ExpandedFlopsPerPair();
+                                                 })};
   const double written =
-      encoder ? static_cast<double>(kv.constant_bytes) : static_cast<double>(kv.bytes_per_token) * n;
-  const Cost append{.bytes_read = 4 * kept_elements * n, .bytes_written = written};
-  return WithoutEmpty({limits.At(Phase::kPrefill, "linear", linear, Traffic::kRead),
-                       limits.At(Phase::kPrefill, "attention", attention, Traffic::kRead),
-                       limits.At(Phase::kPrefill, "cache_append", append, Traffic::kCopy),
-                       PositionTerm(work, Phase::kPrefill, limits)});
+      encoder ? static_cast<double>(kv.cross_bytes) : static_cast<double>(kv.bytes_per_token) * n;
+  const double source = llm.EncoderDecoder() ? SourceTokens(llm, n) : n;
+  const Cost append{.bytes_read = 4 * kept_elements * source, .bytes_written = written};
+  const WeightSums& weights = work.weights->sums;
+  const Cost experts = weights.Experts(chunk) * chunks + (rest > 0 ? weights.Experts(rest) : Cost{});
+  const auto at = [&](const char* name, const Cost& cost, Traffic traffic) {
+    return limits.At(Phase::kPrefill, name, cost, traffic);
+  };
+  return WithoutEmpty({at("embedding", GatherCost(llm, weights, n), Traffic::kRead),
+                       at("linear", LinearCost(weights.prefill_layers, passes, n), Traffic::kRead),
+                       at("experts", experts, Traffic::kRead), at("attention", attention, Traffic::kRead),
+                       at("states", encoder ? Cost{} : StatesCost(kv, passes, n), Traffic::kUpdate),
+                       at("cache_append", append, Traffic::kCopy),
+                       PositionTerm(work, Phase::kPrefill, limits),
+                       at("lm_head", LinearCost(weights.prefill_head, 1, 1), Traffic::kRead),
+                       SynchronisationTerm(llm, stack, passes, limits)});
+}
+
+double ActivationBytes(const Llm& llm, double tokens, double batch) {
+  double widest = 0;
+  for (const Layer& layer : llm.layers) {
+    for (const Attention* of : {&layer.self, &layer.cross}) {
+      const auto attention = static_cast<double>(of->n_heads * (of->d_head_k + of->d_head_v) +
+                                                 of->KElements() + of->VElements());
+      widest = std::max(widest, attention);
+    }
+    const FeedForward& ffn = layer.ffn;
+    const double ups = ffn.kind == FfnKind::kMlp ? 1 : 2;
+    widest = std::max(
+        widest, ups * static_cast<double>(ffn.width + ffn.n_active * ffn.expert_width + ffn.shared_width));
+  }
+  const double logits = static_cast<double>(llm.vocabulary) * batch;
+  return 4 * (tokens * (2 * static_cast<double>(llm.d_model) + widest) + logits);
 }
 
 }  // namespace ropeline

@@ -3,16 +3,24 @@
 // largest; their sum takes each in turn, as a forward pass does.
 //
 // Decode, one step of `batch` sequences that hold `context` tokens each:
-//   weights            every matrix that the step applies, norms and biases: read once, whatever the batch.
-//                      2 flops per matrix element and sequence. Gathered tables are not read as a stream.
-//   attention          keys and values of the self attention, per sequence; 2·keys·n_heads·(d_head_k +
-//   d_head_v) flops
-//                      per layer, keys = min(context, window)
+//   embedding          rows of the embedding tables, one per token: gathered, not streamed
+//   weights            every matrix of the layers, norms and biases: read once, whatever the batch. 2 flops
+//   per
+//                      matrix element and sequence. Experts and LM head are terms of their own.
+//   experts            E·(1 − (1 − k/E)^batch) distinct experts of E are read, k of them computed per
+//   sequence attention          keys and values of the self attention, per sequence; 2·keys·n_heads·(d_head_k
+//   + d_head_v)
+//                      flops per layer, keys = min(context, window); MLA from the latent, absorbed
 //   cross_attention    the same over the encoder's tokens; encoder-decoders only
+//   states             recurrent states, read and written
 //   cache_append       the new K and V: read in f32, written in the cache's format
 //   position_encoding  the registry's cost: rotation of one token per layer; a bias on n_heads·keys scores
-//   per layer;
-//                      one row added at the input
+//   per
+//                      layer; one row added at the input
+//   lm_head            the output matrix, or the tied embedding
+//   synchronisation    threads waiting for each other: a barrier after each product that the next one needs,
+//   at
+//                      the measured time of a barrier; nothing where that was not measured
 // The time of a term is max(bytes ÷ bandwidth, flops ÷ peak). Where the machine is two typed figures, the
 // flops figure is a rate of prefill's products and no peak (Machine::peak_is_measured), and decode terms are
 // bound by memory alone; predict then warns where that rate would not keep up. A measured peak is that of f32
@@ -22,16 +30,18 @@
 // it is in a cache when the next step begins. Activations and logits are below 0.1 % of these bytes and are
 // left out.
 //
-// Prefill, one sequence of `context` tokens. An encoder-decoder's prefill is the encoder's pass and the
-// decoder's cross K and V of each token; its first token then costs a decode step.
-//   linear             2 flops per token and element of the matrices applied to each; the LM head for the
-//   last token
-//                      only. The weights are read once.
+// Prefill, one sequence of `context` tokens, in chunks. An encoder-decoder's prefill is the encoder's pass
+// and the decoder's cross K and V of each token; its first token then costs a decode step.
+//   linear             2 flops per token and element of the matrices applied to each; the weights are read
+//   once
+//                      per chunk
+//   experts            the distinct experts of each chunk are read, k per token computed
 //   attention          pairs·2·n_heads·(d_head_k + d_head_v) flops per layer, see Attention::Pairs for the
-//   pairs;
-//                      K and V read once
-//   cache_append       as above, all tokens
-//   position_encoding  as above: for a score bias the scores [n_heads, n, n] in memory, causal half
+//   pairs
+//                      (causal pairs only); MLA expanded to heads. Each chunk reads the K and V before it.
+//   lm_head            for the last token only
+//   others             as above, all tokens; for a score bias the scores [n_heads, n, n] in memory, causal
+//   half
 #ifndef ROPELINE_MODEL_LIMIT_TERMS_H_
 #define ROPELINE_MODEL_LIMIT_TERMS_H_
 
@@ -65,9 +75,10 @@ struct Term {
 struct Workload {
   const Llm* llm = nullptr;
   const WeightLayout* weights = nullptr;
-  const BlockFormat* kv_format = nullptr;
+  const KvFormats* kv_formats = nullptr;
   uint64_t context = 0;
-  uint64_t batch = 1;  // decode only
+  uint64_t batch = 1;          // decode only
+  uint64_t prefill_chunk = 0;  // prefill only; 0: the whole prompt at once
 };
 
 // Of one cost that comes from main memory, by the rules above.
@@ -87,6 +98,10 @@ std::vector<PositionPart> PositionParts(const Workload& work, Phase phase);
 
 // Time of one PositionWork at the limit, all its calls.
 LimitTime TimeOf(const PositionWork& work, const Machine& machine, int threads);
+
+// Working memory of a pass over `tokens` tokens, an estimate: in f32 two rows of d_model, the widest layer's
+// Q, K, V and output or its feed-forward's inner widths, and the logits of `batch` tokens.
+double ActivationBytes(const Llm& llm, double tokens, double batch);
 
 // The stack whose self attention runs over the prompt.
 Stack PrefillStack(const Llm& llm);

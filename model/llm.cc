@@ -1,6 +1,7 @@
 #include "model/llm.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace ropeline {
 
@@ -12,26 +13,79 @@ const char* AttentionKindName(AttentionKind kind) {
       return "full";
     case AttentionKind::kWindow:
       return "window";
+    case AttentionKind::kChunked:
+      return "chunked";
+    case AttentionKind::kMla:
+      return "mla";
     case AttentionKind::kCross:
       return "cross";
   }
   return "";
 }
 
+const char* FfnKindName(FfnKind kind) {
+  switch (kind) {
+    case FfnKind::kNone:
+      return "none";
+    case FfnKind::kMlp:
+      return "mlp";
+    case FfnKind::kGated:
+      return "gated";
+    case FfnKind::kMoe:
+      return "moe";
+  }
+  return "";
+}
+
+const char* Position::rope_scaling() const {
+  return rope.type == RopeType::kDefault ? "" : RopeTypeName(rope.type);
+}
+
+Position RotaryPosition(const char* encoding, double base, uint64_t d_head, uint64_t d_rot) {
+  Position position{.encoding = encoding};
+  position.rope.base = base;
+  position.rope.d_head = d_head;
+  position.rope.d_rot = d_rot;
+  return position;
+}
+
 double Attention::Pairs(double n) const {
   if (kind == AttentionKind::kNone) return 0;
-  if (!causal || kind == AttentionKind::kCross) return n * n;
-  const double w = kind == AttentionKind::kWindow ? std::min(n, static_cast<double>(window)) : n;
+  if (kind == AttentionKind::kCross) return n * Keys(n);
+  if (!causal) return n * n;
+  const auto limit = static_cast<double>(window);
+  if (kind == AttentionKind::kChunked) {
+    const double chunks = std::floor(n / limit), rest = n - chunks * limit;
+    return (chunks * limit * limit + rest * rest) / 2;
+  }
+  const double w = kind == AttentionKind::kWindow ? std::min(n, limit) : n;
   return w * n - w * w / 2;
 }
 
 double Attention::Keys(double n) const {
   if (kind == AttentionKind::kNone) return 0;
-  return kind == AttentionKind::kWindow ? std::min(n, static_cast<double>(window)) : n;
+  if (kind == AttentionKind::kCross && source_tokens) return static_cast<double>(*source_tokens);
+  return limited() ? std::min(n, static_cast<double>(window)) : n;
 }
 
 double Attention::FlopsPerPair() const {
+  if (kind != AttentionKind::kMla) return ExpandedFlopsPerPair();
+  return 2 * static_cast<double>(n_heads) * static_cast<double>(2 * latent.kv_lora_rank + latent.d_rope);
+}
+
+double Attention::ExpandedFlopsPerPair() const {
   return 2 * static_cast<double>(n_heads) * static_cast<double>(d_head_k + d_head_v);
+}
+
+uint64_t Attention::KElements() const {
+  return kind == AttentionKind::kMla ? latent.kv_lora_rank + latent.d_rope : n_kv_heads * d_head_k;
+}
+
+uint64_t Attention::VElements() const { return kind == AttentionKind::kMla ? 0 : n_kv_heads * d_head_v; }
+
+const char* Layer::Kind() const {
+  if (self.kind != AttentionKind::kNone) return AttentionKindName(self.kind);
+  return recurrent.empty() ? AttentionKindName(cross.kind) : "recurrent";
 }
 
 bool Llm::EncoderDecoder() const { return NumLayers(Stack::kEncoder) > 0 && NumLayers(Stack::kDecoder) > 0; }
@@ -49,8 +103,11 @@ const Attention* Llm::MainAttention() const {
 }
 
 const Position& Llm::MainPosition() const {
-  const Attention* attention = MainAttention();
-  return input_position.empty() && attention != nullptr ? attention->position : input_position;
+  if (!input_position.empty()) return input_position;
+  for (const Layer& layer : layers) {
+    if (layer.stack == Stack::kDecoder && !layer.self.position.empty()) return layer.self.position;
+  }
+  return input_position;
 }
 
 MatrixUse Llm::UseOf(const Matrix& matrix) const {
@@ -60,12 +117,23 @@ MatrixUse Llm::UseOf(const Matrix& matrix) const {
   const bool only_decoder = !EncoderDecoder();
   switch (matrix.role) {
     case MatrixRole::kPositionTable:
+    case MatrixRole::kTokenTypeTable:
     case MatrixRole::kRelativeBias:
+    case MatrixRole::kPerLayerEmbedding:
+      break;
+    case MatrixRole::kPooler:
+      use.prefill_last = true;
       break;
     case MatrixRole::kTokenEmbedding:
     case MatrixRole::kOutput:
       use.decode = matrix.role == MatrixRole::kOutput || tied_embeddings;
       use.prefill_last = use.decode && only_decoder;
+      break;
+    case MatrixRole::kAttnK:
+    case MatrixRole::kAttnV:
+      if (matrix.layer >= 0 && layers[static_cast<size_t>(matrix.layer)].self.shares_kv_with >= 0) break;
+      use.decode = !encoder;
+      use.prefill_each = encoder || only_decoder;
       break;
     case MatrixRole::kCrossK:
     case MatrixRole::kCrossV:
@@ -86,13 +154,28 @@ uint64_t Llm::ParamsTotal() const {
   return total;
 }
 
+uint64_t Llm::ParamsActive() const {
+  if (params_given) return *params_given;
+  uint64_t total = 0;
+  for (const Matrix& matrix : matrices) total += matrix.ActiveElements();
+  for (const Vector& vector : vectors) total += vector.ActiveElements();
+  return total;
+}
+
 uint64_t Llm::ElementsUsed(bool MatrixUse::*use) const {
   if (params_given) return use == &MatrixUse::prefill_last ? 0 : *params_given;
   uint64_t total = 0;
   for (const Matrix& matrix : matrices) {
-    if (UseOf(matrix).*use) total += matrix.Elements();
+    if (UseOf(matrix).*use) total += matrix.ActiveElements();
   }
   return total;
+}
+
+Llm WithExpandedLatent(Llm llm) {
+  for (Layer& layer : llm.layers) {
+    if (layer.self.kind == AttentionKind::kMla) layer.self.kind = AttentionKind::kFull;
+  }
+  return llm;
 }
 
 }  // namespace ropeline

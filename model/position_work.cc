@@ -8,7 +8,8 @@ namespace ropeline {
 Position PositionFor(const Encoding& encoding, const Attention& attention) {
   Position position{.encoding = encoding.name};
   if (encoding.placement == Placement::kQkRotation) {
-    position.d_rot = attention.position.d_rot != 0 ? attention.position.d_rot : attention.d_head_k;
+    position.rope.d_head = attention.d_head_k;
+    position.rope.d_rot = attention.position.d_rot() != 0 ? attention.position.d_rot() : attention.d_head_k;
   }
   return position;
 }
@@ -62,7 +63,12 @@ std::optional<PositionWork> TryWorkOf(const Llm& llm, const Encoding& encoding, 
       shape.n_heads = attention->n_heads;
       shape.n_kv_heads = attention->n_kv_heads;
       shape.d_head = attention->d_head_k;
-      shape.d_rot = position.d_rot;
+      if (attention->kind ==
+          AttentionKind::kMla) {  // the rotary part of each query head, and one of K for all
+        shape.n_kv_heads = 1;
+        shape.d_head = attention->latent.d_rope;
+      }
+      shape.d_rot = position.d_rot();
       shape.first_position = decode && n > 0 ? n - 1 : 0;
       break;
   }

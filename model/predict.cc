@@ -12,7 +12,7 @@ constexpr uint64_t kCurveStart = 512;
 constexpr uint64_t kCurveEnd = 131072;  // where the model has no published limit
 
 Workload WorkloadOf(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
-  return {&request.llm, &weights, &request.kv, context, request.batch};
+  return {&request.llm, &weights, &request.kv, context, request.batch, request.prefill_chunk};
 }
 
 const Term& Largest(const std::vector<Term>& terms) {
@@ -43,7 +43,9 @@ PrefillLevel PrefillFrom(std::vector<Term> terms, uint64_t context) {
   level.seconds = SumMs(level.terms) / 1e3;
   level.tok_per_s = static_cast<double>(context) / level.seconds;
   for (const Term& term : level.terms) {
-    if (term.name == "linear") level.flops_linear = term.flops;
+    if (term.name == "linear" || term.name == "experts" || term.name == "lm_head") {
+      level.flops_linear += term.flops;
+    }
     if (term.name == "attention") level.flops_attention = term.flops;
   }
   level.binding_term = Largest(level.terms).name;
@@ -100,7 +102,7 @@ std::vector<std::string> ModelWarnings(const PredictRequest& request, const KvLa
   const uint64_t needed = kv.bytes_at_context + kv.constant_bytes;
   if (kv.allocated_bytes > needed + needed / 4) {
     warnings.push_back("an engine that keeps all tokens of window layers, or pads the context to " +
-                       std::to_string(KvAllocation{}.pad_tokens) + " tokens, allocates " +
+                       std::to_string(request.allocation.pad_tokens) + " tokens, allocates " +
                        FormatBytes(static_cast<double>(kv.allocated_bytes)) + " for the cache instead of " +
                        FormatBytes(static_cast<double>(needed)));
   }
@@ -201,10 +203,15 @@ Prediction Predict(const PredictRequest& request) {
   const auto context = static_cast<double>(request.context);
   Prediction p;
   p.weights = LayOutWeights(llm, request.weights);
-  p.kv = LayOutKv(llm, request.kv, request.context);
+  p.kv = LayOutKv(llm, request.kv, request.context, request.allocation);
   p.memory.weights_bytes = p.weights.total_bytes;
   p.memory.kv_bytes = (p.kv.total.bytes_at_context + p.kv.total.constant_bytes) * request.batch;
-  p.memory.total_bytes = p.memory.weights_bytes + p.memory.kv_bytes;
+  const uint64_t chunk =
+      request.prefill_chunk > 0 ? std::min(request.prefill_chunk, request.context) : request.context;
+  const auto tokens = static_cast<double>(std::max(request.batch, chunk));
+  p.memory.activation_bytes =
+      static_cast<uint64_t>(ActivationBytes(llm, tokens, static_cast<double>(request.batch)));
+  p.memory.total_bytes = p.memory.weights_bytes + p.memory.kv_bytes + p.memory.activation_bytes;
   p.memory.available_bytes = request.memory_bytes;
   if (request.memory_bytes) p.memory.fits = p.memory.total_bytes <= *request.memory_bytes;
 

@@ -27,11 +27,13 @@ struct PredictRequest {
   Llm llm;
   uint64_t context = 0;  // tokens in the cache; tokens of the prompt
   WeightMix weights;
-  BlockFormat kv;
+  KvFormats kv;
   const Machine* machine = nullptr;
   int threads = 1;                       // of the machine's rows; of no account for two figures
   uint64_t batch = 1;                    // sequences decoded together; prefill is of one
+  uint64_t prefill_chunk = 0;            // tokens that prefill takes at a time; 0: the whole prompt
   std::optional<uint64_t> memory_bytes;  // of the machine; nothing where unknown
+  KvAllocation allocation{};             // what an engine sets aside
 };
 
 struct DecodeLevel {
@@ -66,7 +68,8 @@ struct Levels {
 
 struct Memory {
   uint64_t weights_bytes = 0;
-  uint64_t kv_bytes = 0;  // `batch` caches at the context, constant bytes included
+  uint64_t kv_bytes = 0;          // `batch` caches at the context, constant bytes included
+  uint64_t activation_bytes = 0;  // of the larger of a decode step and a prefill chunk, and the logits
   uint64_t total_bytes = 0;
   std::optional<uint64_t> available_bytes;
   std::optional<bool> fits;  // nothing where the memory is unknown

@@ -1,7 +1,7 @@
 // The JSON of a prediction. Keys are stable: add, never rename.
 #include <nlohmann/json.hpp>
 
-#include "kernels/registry.h"
+#include "model/model_json.h"
 #include "model/predict.h"
 
 namespace ropeline {
@@ -15,63 +15,6 @@ Json OrNull(const std::optional<T>& value) {
 }
 
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json PositionJson(const Position& position) {
-  if (position.empty()) return nullptr;
-  const Encoding* encoding = FindEncoding(position.encoding);
-  Json json = {{"placement", encoding != nullptr ? Json(PlacementName(encoding->placement)) : Json(nullptr)},
-               {"encoding", position.encoding}};
-  if (position.rope_theta > 0) {
-    json["rope_theta"] = position.rope_theta;
-    json["d_rot"] = position.d_rot;
-    json["rope_scaling"] = TextOrNull(position.rope_scaling);
-  }
-  return json;
-}
-
-Json ModelJson(const Llm& llm) {
-  const Attention* main = llm.MainAttention();
-  const auto of = [&](uint64_t Attention::*field) {
-    return main != nullptr ? Json(main->*field) : Json(nullptr);
-  };
-  Json json = {
-      {"name", llm.name},
-      {"n_layers", llm.NumLayers(Stack::kDecoder)},
-      {"n_heads", of(&Attention::n_heads)},
-      {"n_kv_heads", of(&Attention::n_kv_heads)},
-      {"d_head", of(&Attention::d_head_k)},
-      {"d_model", llm.d_model},
-      {"params_total", llm.ParamsTotal()},
-      {"params_active", llm.ParamsTotal()},  // every parameter: no mixture of experts among the presets
-      {"position", PositionJson(llm.MainPosition())},
-      {"n_encoder_layers", llm.NumLayers(Stack::kEncoder)},
-      {"max_context", OrNull(llm.max_context)},
-      {"hard_context_limit", llm.hard_context_limit},
-      {"source", llm.source}};
-  return json;
-}
-
-Json KvJson(const PredictRequest& request, const KvLayout& kv) {
-  const auto fields = [](const KvLayer& layer) {
-    return Json{{"bytes_per_token", layer.bytes_per_token},
-                {"bytes_per_token_beyond_window", layer.bytes_per_token_beyond_window},
-                {"bytes_at_context", layer.bytes_at_context},
-                {"constant_bytes", layer.constant_bytes},
-                {"allocated_bytes", layer.allocated_bytes},
-                {"read_bytes_per_step", layer.read_bytes_per_step}};
-  };
-  Json json = fields(kv.total);
-  json["format"] = request.kv.name;
-  json["allocation"] = {{"pad_tokens", KvAllocation{}.pad_tokens},
-                        {"windows_kept_full", KvAllocation{}.windows_kept_full}};
-  json["layers"] = Json::array();
-  for (const KvLayer& layer : kv.layers) {
-    Json entry = {{"layer", layer.layer}, {"kind", AttentionKindName(layer.kind)}};
-    entry.update(fields(layer));
-    json["layers"].push_back(entry);
-  }
-  return json;
-}
 
 Json TermsJson(const std::vector<Term>& terms) {
   Json json = Json::array();
@@ -128,12 +71,13 @@ Json InputsJson(const PredictRequest& request, const Prediction& prediction) {
           {"threads", machine.measured() ? Json(request.threads) : Json(nullptr)},
           {"weights_format", request.weights.name},
           {"weights_bits_per_weight", prediction.weights.bits_per_weight},
-          {"kv_format", request.kv.name},
+          {"kv_format", request.kv.Name()},
           {"kv_bits_per_element", request.kv.BitsPerElement()},
           {"bandwidth_bytes_per_second", prediction.bandwidth_bytes_per_second},
           {"peak_flops_per_second", prediction.peak_flops_per_second},
           {"flops_bound", machine.peak_is_measured() ? "decode and prefill: a measured f32 FMA peak"
                                                      : "prefill: a rate of matrix products"},
+          {"prefill_chunk", request.prefill_chunk > 0 ? Json(request.prefill_chunk) : Json(nullptr)},
           {"memory_bytes", OrNull(request.memory_bytes)},
           {"machine",
            {{"source", machine.measured() ? machine.file : std::string("two figures given by the user")},
@@ -151,10 +95,11 @@ Json PredictionJson(const PredictRequest& request, const Prediction& p,
                     const std::vector<CurvePoint>& curve) {
   Json json = {
       {"model", ModelJson(request.llm)},
-      {"kv", KvJson(request, p.kv)},
+      {"kv", KvJson(request.kv, p.kv, request.allocation)},
       {"memory",
        {{"weights_bytes", p.memory.weights_bytes},
         {"kv_bytes", p.memory.kv_bytes},
+        {"activation_bytes", p.memory.activation_bytes},
         {"total_bytes", p.memory.total_bytes},
         {"available_bytes", OrNull(p.memory.available_bytes)},
         {"fits", OrNull(p.memory.fits)}}},

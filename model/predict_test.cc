@@ -251,7 +251,10 @@ TEST(PredictTest, ATrafficThatWasNotMeasuredIsSaidToBeMissing) {
 TEST(PredictTest, MemoryFitsOnlyWhereTheMemoryIsKnown) {
   PredictRequest request = Request("article-3b", 32768);
   EXPECT_FALSE(Predict(request).memory.fits.has_value());
-  request.memory_bytes = uint64_t{1687500000} + 3758096384;
+  request.prefill_chunk = 512;
+  // Two rows of 3072 and Q, K, V and output of 24 + 24 + 8 + 8 heads of 128, for 512 tokens; no vocabulary.
+  const uint64_t activations = 4 * 512 * (2 * 3072 + 64 * 128);
+  request.memory_bytes = uint64_t{1687500000} + 3758096384 + activations;
   EXPECT_EQ(Predict(request).memory.fits, true);
   --*request.memory_bytes;
   EXPECT_EQ(Predict(request).memory.fits, false);

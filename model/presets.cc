@@ -8,30 +8,30 @@ namespace {
 // Decoder-only, RMSNorm, SwiGLU, rotary: llama, mistral, qwen2. Published config.json keys in the order of
 // the fields: num_hidden_layers, hidden_size, num_attention_heads, num_key_value_heads, head_dim,
 // intermediate_size, vocab_size, tie_word_embeddings, q/k/v biases, sliding_window (0 none), rope_theta,
-// rope_scaling.rope_type, max_position_embeddings.
+// rope_scaling.factor (llama3's; 0 none), max_position_embeddings.
 struct LlamaRow {
   const char* name;
   uint64_t n_layers, d_model, n_heads, n_kv_heads, d_head, d_ffn, vocabulary;
   bool tied, qkv_bias;
   uint64_t window;
   double rope_theta;
-  const char* rope_scaling;
+  double llama3_factor;
   uint64_t max_context;
   const char* source;
 };
 
 constexpr LlamaRow kLlamaRows[] = {
-    {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false, 0, 5e5, "llama3", 131072,
+    {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false, 0, 5e5, 32, 131072,
      "huggingface.co/meta-llama/Llama-3.2-1B config.json"},
-    {"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true, false, 0, 5e5, "llama3", 131072,
+    {"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true, false, 0, 5e5, 32, 131072,
      "huggingface.co/meta-llama/Llama-3.2-3B config.json"},
-    {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false, 0, 5e5, "llama3", 131072,
+    {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false, 0, 5e5, 8, 131072,
      "huggingface.co/meta-llama/Llama-3.1-8B config.json"},
-    {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, false, true, 0, 1e6, "", 131072,
+    {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, false, true, 0, 1e6, 0, 131072,
      "huggingface.co/Qwen/Qwen2.5-7B config.json"},
-    {"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32000, false, false, 4096, 1e4, "", 32768,
+    {"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32000, false, false, 4096, 1e4, 0, 32768,
      "huggingface.co/mistralai/Mistral-7B-v0.1 config.json"},
-    {"tinyllama-1.1b", 22, 2048, 32, 4, 64, 5632, 32000, false, false, 0, 1e4, "", 2048,
+    {"tinyllama-1.1b", 22, 2048, 32, 4, 64, 5632, 32000, false, false, 0, 1e4, 0, 2048,
      "huggingface.co/TinyLlama/TinyLlama-1.1B-Chat-v1.0 config.json"},
 };
 
@@ -45,6 +45,20 @@ Attention SelfAttention(uint64_t n_heads, uint64_t n_kv_heads, uint64_t d_head, 
   return attention;
 }
 
+// Llama 3.1 and 3.2 were trained at 8192 tokens before their extension; the factor alone differs.
+Position LlamaPosition(const LlamaRow& row) {
+  Position position = RotaryPosition("rope_half", row.rope_theta, row.d_head, row.d_head);
+  position.rope.max_context = static_cast<double>(row.max_context);
+  if (row.llama3_factor == 0) return position;
+  position.rope.type = RopeType::kLlama3;
+  position.rope.factor = row.llama3_factor;
+  position.rope.factor_given = true;
+  position.rope.low_freq_factor = 1;
+  position.rope.high_freq_factor = 4;
+  position.rope.original_context = 8192;
+  return position;
+}
+
 Llm FromLlamaRow(const LlamaRow& row) {
   Llm llm;
   llm.name = row.name;
@@ -53,8 +67,7 @@ Llm FromLlamaRow(const LlamaRow& row) {
   llm.vocabulary = row.vocabulary;
   llm.tied_embeddings = row.tied;
   llm.max_context = row.max_context;
-  Attention attention = SelfAttention(row.n_heads, row.n_kv_heads, row.d_head,
-                                      {"rope_half", row.rope_theta, row.d_head, row.rope_scaling});
+  Attention attention = SelfAttention(row.n_heads, row.n_kv_heads, row.d_head, LlamaPosition(row));
   if (row.window != 0) {
     attention.kind = AttentionKind::kWindow;
     attention.window = row.window;
@@ -63,7 +76,7 @@ Llm FromLlamaRow(const LlamaRow& row) {
   const uint64_t d_kv = row.n_kv_heads * row.d_head;
   llm.matrices.push_back({MatrixRole::kTokenEmbedding, row.vocabulary, row.d_model});
   for (int i = 0; i < static_cast<int>(row.n_layers); ++i) {
-    llm.layers.push_back({Stack::kDecoder, attention, {}});
+    llm.layers.push_back({Stack::kDecoder, attention, {}, {}, {FfnKind::kGated, row.d_ffn}});
     llm.matrices.insert(llm.matrices.end(), {{MatrixRole::kAttnQ, d_q, row.d_model, 1, i},
                                              {MatrixRole::kAttnK, d_kv, row.d_model, 1, i},
                                              {MatrixRole::kAttnV, d_kv, row.d_model, 1, i},
@@ -92,7 +105,7 @@ Llm GptLike(const char* name, const char* source, uint64_t n_layers, uint64_t d_
   const uint64_t d_ffn = 4 * d_model;
   llm.matrices.push_back({MatrixRole::kTokenEmbedding, vocabulary, d_model});
   for (int i = 0; i < static_cast<int>(n_layers); ++i) {
-    llm.layers.push_back({Stack::kDecoder, attention, {}});
+    llm.layers.push_back({Stack::kDecoder, attention, {}, {}, {FfnKind::kMlp, d_ffn}});
     llm.matrices.insert(llm.matrices.end(), {{MatrixRole::kAttnQkv, 3 * d_model, d_model, 1, i},
                                              {MatrixRole::kAttnOutput, d_model, d_model, 1, i},
                                              {MatrixRole::kFfnUp, d_ffn, d_model, 1, i},
@@ -144,8 +157,11 @@ Llm T5Base() {
   llm.matrices.push_back({MatrixRole::kTokenEmbedding, kVocabulary, kModel});
   for (int i = 0; i < static_cast<int>(2 * kLayers); ++i) {
     const bool is_decoder = i >= static_cast<int>(kLayers);
-    llm.layers.push_back({is_decoder ? Stack::kDecoder : Stack::kEncoder, is_decoder ? decoder : encoder,
-                          is_decoder ? cross : Attention{}});
+    llm.layers.push_back({is_decoder ? Stack::kDecoder : Stack::kEncoder,
+                          is_decoder ? decoder : encoder,
+                          is_decoder ? cross : Attention{},
+                          {},
+                          {FfnKind::kMlp, kFfn}});
     llm.matrices.insert(llm.matrices.end(), {{MatrixRole::kAttnQ, d_attn, kModel, 1, i},
                                              {MatrixRole::kAttnK, d_attn, kModel, 1, i},
                                              {MatrixRole::kAttnV, d_attn, kModel, 1, i},
@@ -173,8 +189,8 @@ Llm Article3b() {
   llm.source = "the article: 28 layers, 24 heads, 8 KV heads, d_head 128, 3e9 parameters";
   llm.d_model = 3072;
   llm.params_given = 3000000000;
-  const Attention attention = SelfAttention(24, 8, 128, {"rope_half", 1e4, 128, ""});
-  llm.layers.assign(28, {Stack::kDecoder, attention, {}});
+  const Attention attention = SelfAttention(24, 8, 128, RotaryPosition("rope_half", 1e4, 128, 128));
+  llm.layers.assign(28, {Stack::kDecoder, attention, {}, {}, {}});
   llm.warnings.push_back(
       "article-3b is known by its parameter count only: weights are parameters × bits, and every parameter "
       "counts as "

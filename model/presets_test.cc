@@ -41,8 +41,8 @@ TEST(PresetsTest, EveryPositionEncodingIsInTheRegistryAtItsPlacement) {
       ASSERT_NE(encoding, nullptr) << name;
       EXPECT_NE(encoding->placement, Placement::kInputAdd) << name;
       const bool rotary = encoding->placement == Placement::kQkRotation;
-      EXPECT_EQ(rotary, layer.self.position.rope_theta > 0) << name;
-      EXPECT_EQ(rotary, layer.self.position.d_rot > 0) << name;
+      EXPECT_EQ(rotary, layer.self.position.rope_theta() > 0) << name;
+      EXPECT_EQ(rotary, layer.self.position.d_rot() > 0) << name;
     }
   }
 }
@@ -54,7 +54,7 @@ TEST(PresetsTest, PositionsAndLimits) {
   EXPECT_TRUE(gpt2.hard_context_limit);
   EXPECT_EQ(Preset("bloom-7b1", kWhere).MainPosition().encoding, "alibi");
   const Llm llama = Preset("llama-3.2-3b", kWhere);
-  EXPECT_EQ(llama.MainPosition().rope_theta, 500000);
+  EXPECT_EQ(llama.MainPosition().rope_theta(), 500000);
   EXPECT_EQ(llama.max_context, 131072u);
   EXPECT_FALSE(llama.hard_context_limit);
   const Llm mistral = Preset("mistral-7b", kWhere);

@@ -1,5 +1,6 @@
 #include "model/reshape.h"
 
+#include <algorithm>
 #include <string>
 
 #include "model/units.h"
@@ -56,8 +57,14 @@ Matrix ReshapedMatrix(Matrix matrix, const Widths& was, const Widths& now) {
       matrix.rows = now.d_model;
       matrix.cols = InProportion(matrix.cols, now.d_model, was.d_model);
       break;
+    default:  // Reshaped refuses models that have others
+      break;
   }
   return matrix;
+}
+
+bool Plain(const Layer& layer) {
+  return layer.self.kind != AttentionKind::kMla && layer.recurrent.empty() && layer.ffn.kind != FfnKind::kMoe;
 }
 
 }  // namespace
@@ -82,6 +89,11 @@ Llm Reshaped(const Llm& llm, const std::optional<HeadCounts>& heads, const std::
     throw BadInput(where, llm.name + " has no matrices that could take another shape",
                    "a --model whose matrices are known");
   }
+  if (!std::all_of(llm.layers.begin(), llm.layers.end(), Plain)) {
+    throw BadInput(
+        where, llm.name + " has latent attention, recurrent layers or experts, whose widths do not follow",
+        "a --model of plain attention and feed-forward layers");
+  }
   const uint64_t was_d_head = main->d_head_k;
   const HeadCounts now_heads = heads.value_or(HeadCounts{main->n_heads, main->n_kv_heads});
   const uint64_t now_d_head = d_head.value_or(was_d_head);
@@ -98,7 +110,9 @@ Llm Reshaped(const Llm& llm, const std::optional<HeadCounts>& heads, const std::
       attention->n_heads = now_heads.n_heads;
       attention->n_kv_heads = now_heads.n_kv_heads;
       attention->d_head_k = attention->d_head_v = now_d_head;
-      attention->position.d_rot = InProportion(attention->position.d_rot, now_d_head, was_d_head);
+      RopeParameters& rope = attention->position.rope;
+      rope.d_rot = InProportion(rope.d_rot, now_d_head, was_d_head);
+      if (rope.d_rot > 0) rope.d_head = now_d_head;
     }
   }
   for (Matrix& matrix : out.matrices) matrix = ReshapedMatrix(matrix, was, now);

@@ -38,7 +38,7 @@ TEST(ReshapeTest, MatricesFollowTheShape) {
   EXPECT_EQ(attention.n_kv_heads, 4u);
   EXPECT_EQ(attention.d_head_k, 64u);
   EXPECT_EQ(attention.d_head_v, 64u);
-  EXPECT_EQ(attention.position.d_rot, 64u);
+  EXPECT_EQ(attention.position.d_rot(), 64u);
   uint64_t layer = 0;
   for (const Matrix& matrix : llm.matrices) layer += matrix.layer == 0 ? matrix.Elements() : 0;
   // Q and O 768², K and V 256·768, three of the feed-forward 768·2048 (8192 · 768 ÷ 3072).

@@ -39,7 +39,7 @@ std::vector<const Attention*> RotaryLayers(const Llm& llm) {
   std::vector<const Attention*> layers;
   for (const Layer& layer : llm.layers) {
     if (layer.stack == Stack::kDecoder && layer.self.kind != AttentionKind::kNone &&
-        layer.self.position.rope_theta > 0) {
+        layer.self.position.rope_theta() > 0) {
       layers.push_back(&layer.self);
     }
   }
@@ -58,7 +58,7 @@ std::optional<ShapedRow> Shaped(const MeasuredRow& row) {
   shaped.shape.n_heads = *h;
   shaped.shape.n_kv_heads = *hkv;
   shaped.shape.d_head_k = shaped.shape.d_head_v = *d;
-  shaped.shape.position.d_rot = *d;  // the rows turn whole heads
+  shaped.shape.position.rope.d_rot = *d;  // the rows turn whole heads
   return shaped;
 }
 
@@ -150,7 +150,7 @@ std::optional<Reschedule> RescheduleOf(const Pass& pass) {
   reschedule.row = row->row->name.Text();
   reschedule.ms = ScaledMs(pass, *row, [&](const Attention& attention, double n) {
     return RescheduleKeysCost(ShapeFor(attention, pass.format), static_cast<size_t>(n),
-                              attention.position.d_rot)
+                              attention.position.d_rot())
         .Bytes();
   });
   PredictRequest request = pass.request;

@@ -1,72 +1,44 @@
 #include "model/weight_format.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace ropeline {
 namespace {
 
-// plain_bits of q4_k_m is what the mix comes to over whole llama-like models of 3e9 parameters and more.
-constexpr WeightMix kMixes[] = {
-    {"f32", 32, &kBlockF32, &kBlockF32, &kBlockF32, &kBlockF32},
-    {"f16", 16, &kBlockF16, &kBlockF16, &kBlockF16, &kBlockF16},
-    {"bf16", 16, &kBlockBf16, &kBlockBf16, &kBlockBf16, &kBlockBf16},
-    {"q8_0", 8.5, &kBlockQ80, &kBlockQ80, &kBlockQ80, &kBlockQ80},
-    {"q4_0", 4.5, &kBlockQ40, &kBlockQ6K, &kBlockQ40, &kBlockQ40},
-    {"q4_k_m", 4.85, &kBlockQ4K, &kBlockQ6K, &kBlockQ5K, &kBlockQ6K},
-};
-
-bool MoreBits(uint64_t i, uint64_t n) { return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2; }
-
-const BlockFormat* Fallback(const BlockFormat* format, uint64_t cols) {
-  if (format->Fits(cols)) return format;
-  if (format == &kBlockQ4K) format = &kBlockQ50;
-  if (format == &kBlockQ5K) format = &kBlockQ51;
-  if (format == &kBlockQ6K) format = &kBlockQ80;
-  return format->Fits(cols) ? format : &kBlockF16;
+// Bytes that one token's step reads of `bytes`, of which it takes `active` of `all` equal parts.
+uint64_t ActivePart(uint64_t bytes, uint64_t active, uint64_t all) {
+  if (active >= all || all == 0) return bytes;
+  return static_cast<uint64_t>(
+      std::llround(static_cast<double>(bytes) * static_cast<double>(active) / static_cast<double>(all)));
 }
 
-const BlockFormat* FormatOf(const Llm& llm, const WeightMix& mix, const Matrix& matrix) {
-  switch (matrix.role) {
-    case MatrixRole::kPositionTable:
-      return &kBlockF32;
-    case MatrixRole::kRelativeBias:
-      return mix.base->block_elements == 1 ? mix.base : &kBlockF16;
-    case MatrixRole::kTokenEmbedding:
-      return llm.tied_embeddings ? mix.output : mix.base;
-    case MatrixRole::kOutput:
-      return mix.output;
-    case MatrixRole::kAttnQkv:
-      return mix.fused_qkv;
-    case MatrixRole::kAttnV:
-    case MatrixRole::kCrossV:
-    case MatrixRole::kFfnDown: {
-      const auto layer = static_cast<size_t>(matrix.layer);
-      const Stack stack = llm.layers[layer].stack;
-      const auto before = std::count_if(llm.layers.begin(), llm.layers.begin() + matrix.layer,
-                                        [&](const Layer& other) { return other.stack == stack; });
-      return MoreBits(static_cast<uint64_t>(before), llm.NumLayers(stack)) ? mix.more_bits : mix.base;
+std::vector<WeightTensor> Tensors(const Llm& llm, const WeightMix& mix) {
+  std::vector<WeightTensor> tensors;
+  if (mix.mix == Mix::kStored) {
+    for (const Matrix& matrix : llm.matrices) {
+      const StoredMatrix stored = matrix.stored.value_or(StoredMatrix{});
+      tensors.push_back({matrix, stored.format, stored.bytes});
     }
-    default:
-      return mix.base;
+    return tensors;
   }
+  const std::vector<const BlockFormat*> formats = MatrixFormats(llm, mix);
+  for (size_t i = 0; i < formats.size(); ++i) {
+    const Matrix& matrix = llm.matrices[i];
+    tensors.push_back({matrix, formats[i], formats[i]->RowBytes(matrix.cols) * matrix.rows * matrix.count});
+  }
+  return tensors;
 }
 
 }  // namespace
 
-std::vector<std::string> WeightMixNames() {
-  std::vector<std::string> names;
-  for (const WeightMix& mix : kMixes) names.emplace_back(mix.name);
-  return names;
-}
-
-const WeightMix& FindWeightMix(std::string_view name, const Where& where) {
-  std::string list;
-  for (const WeightMix& mix : kMixes) {
-    if (mix.name == name) return mix;
-    list += (list.empty() ? "" : ", ") + std::string(mix.name);
+const WeightMix& ChooseWeightMix(const Llm& llm, std::string_view name, const Where& where) {
+  if (name.empty()) name = llm.stored ? "stored" : "q4_k_m";
+  const WeightMix& mix = FindWeightMix(name, where);
+  if (mix.mix == Mix::kStored && !llm.stored) {
+    throw BadInput(where, "\"stored\" needs a model file with weights",
+                   "a GGUF file, a folder with safetensors or another format");
   }
-  throw BadInput(where, Quoted(name) + " is not a weight format", "one of " + list);
+  return mix;
 }
 
 WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
@@ -76,28 +48,39 @@ WeightLayout LayOutWeights(const Llm& llm, const WeightMix& mix) {
     layout.total_bytes = layout.decode_bytes = layout.prefill_bytes =
         static_cast<uint64_t>(std::llround(bytes));
     layout.bits_per_weight = mix.plain_bits;
+    layout.sums.decode_layers = layout.sums.prefill_layers = {static_cast<double>(layout.total_bytes),
+                                                              static_cast<double>(*llm.params_given)};
     return layout;
   }
-  for (const Matrix& matrix : llm.matrices) {
-    const BlockFormat* format = Fallback(FormatOf(llm, mix, matrix), matrix.cols);
-    const uint64_t bytes = format->RowBytes(matrix.cols) * matrix.rows * matrix.count;
-    layout.tensors.push_back({matrix, format, bytes});
+  const bool stored = mix.mix == Mix::kStored;
+  if (stored) layout.total_bytes = llm.stored->other_bytes;
+  layout.tensors = Tensors(llm, mix);
+  for (const WeightTensor& tensor : layout.tensors) {
+    const Matrix& matrix = tensor.matrix;
     const MatrixUse use = llm.UseOf(matrix);
-    layout.total_bytes += bytes;
-    if (use.decode) layout.decode_bytes += bytes;
-    if (use.prefill_each || use.prefill_last) layout.prefill_bytes += bytes;
+    layout.total_bytes += tensor.bytes;
+    if (use.decode)
+      layout.decode_bytes += ActivePart(tensor.bytes, matrix.active.value_or(matrix.count), matrix.count);
+    if (use.prefill_each || use.prefill_last) layout.prefill_bytes += tensor.bytes;
   }
+  const bool encoder_decoder = llm.EncoderDecoder();
+  uint64_t decode_vectors = 0, prefill_vectors = 0;
   for (const Vector& vector : llm.vectors) {
-    const uint64_t bytes = kBlockF32.RowBytes(vector.elements);
+    const uint64_t bytes = stored ? vector.stored_bytes.value_or(0) : kBlockF32.RowBytes(vector.elements);
     const bool encoder =
         vector.layer >= 0 && llm.layers[static_cast<size_t>(vector.layer)].stack == Stack::kEncoder;
     layout.vector_bytes += bytes;
     layout.total_bytes += bytes;
-    if (!encoder) layout.decode_bytes += bytes;
-    if (encoder || !llm.EncoderDecoder()) layout.prefill_bytes += bytes;
+    if (!encoder) layout.decode_bytes += ActivePart(bytes, vector.ActiveElements(), vector.elements);
+    if (encoder || !encoder_decoder) layout.prefill_bytes += bytes;
+    if (!encoder) decode_vectors += bytes;
+    if (encoder || !encoder_decoder) prefill_vectors += bytes;
   }
-  layout.bits_per_weight =
-      8 * static_cast<double>(layout.total_bytes) / static_cast<double>(llm.ParamsTotal());
+  layout.sums = SumWeights(llm, layout.tensors, static_cast<double>(decode_vectors),
+                           static_cast<double>(prefill_vectors));
+  const auto params = static_cast<double>(llm.ParamsTotal());
+  const uint64_t beside = stored ? llm.stored->other_bytes : 0;
+  if (params > 0) layout.bits_per_weight = 8 * static_cast<double>(layout.total_bytes - beside) / params;
   return layout;
 }
 

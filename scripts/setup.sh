@@ -2,16 +2,19 @@
 # Installs what ropeline needs from Debian's packages and picks the compiler by measurement. Safe to run twice.
 # Works as root and, elsewhere, through sudo.
 #
-# usage: scripts/setup.sh [--no-compiler-choice] [--with PACKAGE]
+# usage: scripts/setup.sh [--no-compiler-choice] [--fuzz] [--with PACKAGE]
+#   --fuzz   Clang's sanitizers and libFuzzer too, for scripts/fuzz_smoke.sh; always where CI is true
 #   --with   one more package than ropeline itself needs
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { echo "scripts/setup.sh: $1, expected [--no-compiler-choice] [--with PACKAGE]" >&2; exit 2; }
-choose=1 more=()
+usage() { echo "scripts/setup.sh: $1, expected [--no-compiler-choice] [--fuzz] [--with PACKAGE]" >&2; exit 2; }
+choose=1 fuzz=0 more=()
+[ "${CI:-}" != true ] || fuzz=1
 while [ $# -gt 0 ]; do
   case $1 in
     --no-compiler-choice) choose=0 ;;
+    --fuzz) fuzz=1 ;;
     --with) [ $# -ge 2 ] || usage "--with: no package"; more+=("$2"); shift ;;
     *) usage "$1: no such flag" ;;
   esac
@@ -26,6 +29,7 @@ packages=(
   python3 python3-numpy python3-scipy python3-matplotlib
   "${more[@]}"
 )
+[ "$fuzz" -eq 0 ] || packages+=(libclang-rt-19-dev)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "scripts/setup.sh: this system has no apt; install these or their like, then run cmake --preset release:" >&2

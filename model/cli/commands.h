@@ -8,6 +8,7 @@
 namespace ropeline {
 
 void AddPredictCommand(CLI::App& app);  // what a model costs on a machine at a context
+void AddInspectCommand(CLI::App& app);  // the layers of a model and what each keeps
 void AddCompareCommand(
     CLI::App& app);  // what each position encoding costs, measured, and its share of a layer
 void AddTopologyCommand(

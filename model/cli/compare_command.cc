@@ -27,7 +27,7 @@ struct CompareOptions {
   std::optional<std::string> d_head, heads, encodings;
   std::string dtype = "f32";
   std::string model = "llama-3.2-3b";
-  std::string weights = "q4_k_m";
+  std::string weights;
   std::string kv = "f16";
   MachineOptions machine;
   bool peers = false;
@@ -74,8 +74,8 @@ std::vector<uint64_t> ParseContexts(std::string_view text) {
 CompareRequest RequestOf(const CompareOptions& options) {
   CompareRequest request;
   request.llm = Preset(options.model, Flag("--model"));
-  request.weights = FindWeightMix(options.weights, Flag("--weights"));
-  request.kv = FindKvFormat(options.kv, Flag("--kv"));
+  request.weights = ChooseWeightMix(request.llm, options.weights, Flag("--weights"));
+  request.kv = ParseKvFormats(options.kv, Flag("--kv"));
   request.contexts = ParseContexts(options.contexts);
   const auto dtype = ParseDtype(options.dtype);
   if (!dtype) {
@@ -166,9 +166,9 @@ void AddCompareCommand(CLI::App& app) {
       ->type_name("LIST");
   command
       ->add_option("--weights", options->weights,
-                   fmt::format("weight format: {}", fmt::join(WeightMixNames(), ", ")))
-      ->type_name("FMT")
-      ->capture_default_str();
+                   fmt::format("weight format: {} (default: what the model's files hold, else q4_k_m)",
+                               fmt::join(WeightMixNames(), ", ")))
+      ->type_name("FMT");
   command->add_option("--kv", options->kv, fmt::format("cache format: {}", fmt::join(KvFormatNames(), ", ")))
       ->type_name("FMT")
       ->capture_default_str();

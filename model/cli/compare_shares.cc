@@ -122,7 +122,7 @@ std::string InputsText(const CompareRequest& request, const Machine& machine, co
   inputs.Add({"add bandwidth, main memory", bandwidth(Traffic::kAdd)});
   inputs.Add({"f32 peak", rate(machine.roofline.PeakFlops(request.threads), FormatFlopsPerSecond)});
   inputs.Add({"model", fmt::format("{}, weights {}, cache {}", ModelText(request), request.weights.name,
-                                   request.kv.name)});
+                                   request.kv.Name())});
   if (const Attention* attention = request.PrefillAttention()) {
     inputs.Add({"shape", fmt::format("{} query heads, {} KV heads, d_head {}, d_model {}", attention->n_heads,
                                      attention->n_kv_heads, attention->d_head_k, request.llm.d_model)});

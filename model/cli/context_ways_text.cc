@@ -79,7 +79,7 @@ std::string Legend(const PredictRequest& request, const std::vector<ContextWay>&
       "\nA window's cache holds its tokens and sinks alone: what else was said is gone. Retrieval holds all "
       "and reads the chunks that the step's queries ask for; keeping their summaries up to date is not "
       "counted.\n";
-  if (request.llm.MainPosition().rope_theta == 0) {
+  if (request.llm.MainPosition().rope_theta() == 0) {
     text +=
         "\nChunks are chosen without the score bias of this model: their recall is that of a rotary one.\n";
   }

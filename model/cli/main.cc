@@ -52,6 +52,7 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", "ropeline " ROPELINE_VERSION);
   app.require_subcommand(1);
   AddPredictCommand(app);
+  AddInspectCommand(app);
   AddCompareCommand(app);
   AddTopologyCommand(app);
   try {

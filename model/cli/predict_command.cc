@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
+#include "model/cli/cache_options.h"
 #include "model/cli/commands.h"
 #include "model/cli/context_ways_text.h"
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
 #include "model/cli/predict_text.h"
+#include "model/open_model.h"
 #include "model/predict.h"
 #include "model/presets.h"
 #include "model/units.h"
@@ -18,9 +21,10 @@ constexpr uint64_t kMaxBatch = 4096;
 
 struct PredictOptions {
   std::string model, context;
-  std::string weights = "q4_k_m";
-  std::string kv = "f16";
+  std::string weights;
+  CacheOptions cache;
   std::string batch = "1";
+  std::string chunk = "512";
   std::optional<std::string> memory;
   MachineOptions machine;
   bool curve = false;
@@ -28,12 +32,28 @@ struct PredictOptions {
   bool json = false;
 };
 
+void RefuseWithoutDecoder(const Llm& llm, const PredictOptions& options) {
+  if (llm.NumLayers(Stack::kDecoder) == 0) {
+    throw BadInput(Flag("MODEL"), llm.name + " is an encoder: it decodes nothing and keeps nothing",
+                   "a model with a decoder (ropeline inspect shows any)");
+  }
+  const bool latent = std::any_of(llm.layers.begin(), llm.layers.end(),
+                                  [](const Layer& layer) { return layer.self.kind == AttentionKind::kMla; });
+  if (options.ways && latent) {
+    throw BadInput(Flag("--ways"), llm.name + " keeps latent rows, which these ways do not",
+                   "a model of plain attention, or --latent expanded");
+  }
+}
+
 void RunPredict(const PredictOptions& options) {
   PredictRequest request;
-  request.llm = Preset(options.model, Flag("MODEL"));
+  request.llm = AsKept(options.cache, OpenModel(options.model, Flag("MODEL")));
+  RefuseWithoutDecoder(request.llm, options);
   request.context = ParseCount(options.context, Flag("--context"));
-  request.weights = FindWeightMix(options.weights, Flag("--weights"));
-  request.kv = FindKvFormat(options.kv, Flag("--kv"));
+  request.weights = ChooseWeightMix(request.llm, options.weights, Flag("--weights"));
+  request.kv = FormatsOf(options.cache);
+  request.allocation = AllocationOf(options.cache);
+  request.prefill_chunk = ParseCount(options.chunk, Flag("--chunk"));
   request.batch = ParseCount(options.batch, Flag("--batch"), kMaxBatch);
   if (options.memory)
     request.memory_bytes = static_cast<uint64_t>(ParseSizeBytes(*options.memory, Flag("--memory")));
@@ -71,22 +91,27 @@ void AddPredictCommand(CLI::App& app) {
   const auto options = std::make_shared<PredictOptions>();
   CLI::App* command =
       app.add_subcommand("predict", "KV bytes per token, memory, decode tok/s and prefill time of a model");
-  command->add_option("MODEL", options->model, fmt::format("one of {}", fmt::join(PresetNames(), ", ")))
+  command
+      ->add_option(
+          "MODEL", options->model,
+          fmt::format("a config.json, a params.json, a .gguf file, a folder that holds one, or one of {}",
+                      fmt::join(PresetNames(), ", ")))
       ->required();
   command->add_option("--context", options->context, "tokens in the cache, such as 32768 or 32k (k is 1024)")
       ->required()
       ->type_name("N");
   command
       ->add_option("--weights", options->weights,
-                   fmt::format("weight format: {}", fmt::join(WeightMixNames(), ", ")))
-      ->type_name("FMT")
-      ->capture_default_str();
-  command->add_option("--kv", options->kv, fmt::format("cache format: {}", fmt::join(KvFormatNames(), ", ")))
-      ->type_name("FMT")
-      ->capture_default_str();
+                   fmt::format("weight format: {} (default: what the model's files hold, else q4_k_m)",
+                               fmt::join(WeightMixNames(), ", ")))
+      ->type_name("FMT");
+  AddCacheOptions(*command, &options->cache);
   AddMachineOptions(*command, true, &options->machine);
   command->add_option("--batch", options->batch, "sequences decoded together")
       ->type_name("B")
+      ->capture_default_str();
+  command->add_option("--chunk", options->chunk, "tokens that prefill takes at a time")
+      ->type_name("N")
       ->capture_default_str();
   command
       ->add_option("--memory", options->memory,

@@ -23,7 +23,7 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
   const PrefillLevel& prefill = *p.prefill.limit.value;
   Table table({{"question", Align::kLeft}, {"answer", Align::kLeft}});
   table.Add({"KV cache per token", fmt::format("{} ({} bytes) in {}", Bytes(p.kv.total.bytes_per_token),
-                                               FormatCount(p.kv.total.bytes_per_token), request.kv.name)});
+                                               FormatCount(p.kv.total.bytes_per_token), request.kv.Name())});
   if (p.kv.total.bytes_per_token_beyond_window != p.kv.total.bytes_per_token) {
     table.Add(
         {"… once its windows are full", Bytes(p.kv.total.bytes_per_token_beyond_window) + " more per token"});
@@ -38,7 +38,8 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
           ? "; BARELY fits in " + Bytes(*p.memory.available_bytes) + ", little is left for all else"
       : *p.memory.fits ? "; fits in " + Bytes(*p.memory.available_bytes)
                        : "; DOES NOT FIT in " + Bytes(*p.memory.available_bytes);
-  table.Add({"memory, weights and cache", Bytes(p.memory.total_bytes) + fits});
+  table.Add({"working memory, about", Bytes(p.memory.activation_bytes)});
+  table.Add({"memory, all of these", Bytes(p.memory.total_bytes) + fits});
   table.Add(
       {"decode at that depth, at best",
        fmt::format("{} tok/s ({} per token); {}", FormatRate(decode.tok_per_s_per_sequence),
@@ -190,8 +191,8 @@ std::string PositionText(const Position& position) {
   if (position.empty()) return "none";
   const Encoding* encoding = FindEncoding(position.encoding);
   std::string text = position.encoding;
-  if (position.rope_theta > 0) text += fmt::format(", base {:.0f}", position.rope_theta);
-  if (!position.rope_scaling.empty()) text += ", " + position.rope_scaling + " scaling";
+  if (position.rope_theta() > 0) text += fmt::format(", base {:.0f}", position.rope_theta());
+  if (position.rope.type != RopeType::kDefault) text += fmt::format(", {} scaling", position.rope_scaling());
   return fmt::format("{} ({}; {})", text, PlacementName(encoding->placement), CostClass(encoding->placement));
 }
 
@@ -222,7 +223,10 @@ std::string Inputs(const PredictRequest& request, const Prediction& p) {
   table.Add({"geometry from", llm.source});
   table.Add(
       {"formats", fmt::format("weights {} ({:.2f} bits), cache {} ({:.1f} bits)", request.weights.name,
-                              p.weights.bits_per_weight, request.kv.name, request.kv.BitsPerElement())});
+                              p.weights.bits_per_weight, request.kv.Name(), request.kv.BitsPerElement())});
+  if (request.prefill_chunk > 0) {
+    table.Add({"prefill in chunks of", FormatCount(request.prefill_chunk) + " tokens"});
+  }
   table.Add({"machine", MachineText(*request.machine, request.threads)});
   table.Add({"read bandwidth, main memory", FormatBytesPerSecond(p.bandwidth_bytes_per_second)});
   table.Add({request.machine->peak_is_measured() ? "f32 peak" : "rate of prefill's products",
