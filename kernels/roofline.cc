@@ -99,6 +99,7 @@ void Roofline::AddRow(std::string_view name, double bytes_per_second, double flo
   if (!row || row->dtype != "f32") return;
   const auto threads = row->Count("threads");
   if (!threads) return;
+  curves_.clear();
   if (row->family == "peak" && row->variant == "fma") {
     if (flops_per_second > 0) peaks_[static_cast<int>(*threads)][row->target].Add(flops_per_second, tainted);
     return;
@@ -117,8 +118,10 @@ void Roofline::SetFlat(double bytes_per_second, double flops_per_second) {
   flat_ = {bytes_per_second, flops_per_second};
 }
 
-std::vector<BandwidthPoint> Roofline::Curve(Traffic traffic, int threads) const {
-  std::vector<BandwidthPoint> curve;
+const std::vector<BandwidthPoint>& Roofline::Curve(Traffic traffic, int threads) const {
+  const auto known = curves_.find({traffic, threads});
+  if (known != curves_.end()) return known->second;
+  std::vector<BandwidthPoint>& curve = curves_[{traffic, threads}];
   const auto it = streams_.find({traffic, threads});
   if (it == streams_.end()) return curve;
   for (const auto& [point, samples] : it->second) {
@@ -134,7 +137,7 @@ std::vector<BandwidthPoint> Roofline::Curve(Traffic traffic, int threads) const 
 
 std::optional<double> Roofline::Bandwidth(Traffic traffic, int threads, double working_set_bytes) const {
   if (flat_) return flat_->first;
-  const auto curve = Curve(traffic, threads);
+  const std::vector<BandwidthPoint>& curve = Curve(traffic, threads);
   if (curve.empty()) return std::nullopt;
   const auto above = std::find_if(curve.begin(), curve.end(), [&](const BandwidthPoint& point) {
     return point.working_set_bytes >= working_set_bytes;
@@ -149,7 +152,7 @@ std::optional<double> Roofline::Bandwidth(Traffic traffic, int threads, double w
 
 std::optional<double> Roofline::MemoryBandwidth(Traffic traffic, int threads) const {
   if (flat_) return flat_->first;
-  const auto curve = Curve(traffic, threads);
+  const std::vector<BandwidthPoint>& curve = Curve(traffic, threads);
   if (curve.empty()) return std::nullopt;
   return curve.back().bytes_per_second;
 }

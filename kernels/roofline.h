@@ -70,8 +70,10 @@ class Roofline {
   std::optional<double> Bandwidth(Traffic traffic, int threads, double working_set_bytes) const;
   // At the largest working set measured: main memory.
   std::optional<double> MemoryBandwidth(Traffic traffic, int threads) const;
-  std::optional<double> PeakFlops(int threads) const;                     // flops per second, f32
-  std::vector<BandwidthPoint> Curve(Traffic traffic, int threads) const;  // sorted by working set
+  std::optional<double> PeakFlops(int threads) const;  // flops per second, f32
+  // Sorted by working set. Made when first asked for, so that one Roofline serves one thread at a time; it
+  // stands until the next AddRow.
+  const std::vector<BandwidthPoint>& Curve(Traffic traffic, int threads) const;
   std::vector<int> Threads() const;  // counts with a read curve, ascending
 
   LimitTime TimeAtLimit(const Cost& cost, Traffic traffic, int threads, double working_set_bytes) const;
@@ -86,6 +88,7 @@ class Roofline {
   // (traffic, threads) → (working set, target) → samples
   std::map<std::pair<Traffic, int>, std::map<std::pair<double, std::string>, Samples>> streams_;
   std::map<int, std::map<std::string, Samples>> peaks_;
+  mutable std::map<std::pair<Traffic, int>, std::vector<BandwidthPoint>> curves_;
   std::optional<std::pair<double, double>> flat_;  // bytes/s, flops/s
 };
 

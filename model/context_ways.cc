@@ -271,7 +271,8 @@ void Fill(const PredictRequest& request, const WeightLayout& weights, const std:
       StepFrom(DecodeTermsAtLimit(work, machine, request.threads), limit.seconds * 1e3, request.batch);
   way->accuracy = AccuracyOf(*way, rows, request, n);
   const auto attention = AttentionTime(*way, rows, request, n);
-  const KernelTerms kernels = DecodeTermsFromKernels(work, machine, request.threads);
+  const KernelTerms kernels =
+      DecodeTermsFromKernels(work, machine, request.threads, KernelSources(machine, request.threads));
   if (!attention || !kernels.missing.empty()) return;
   way->kernels = StepFrom(kernels.terms, attention->ns * batch / 1e6, request.batch);
   way->row = attention->row;

@@ -16,8 +16,8 @@ namespace {
 // Times of the layers, added up: the row and note of the largest, the others' in the note.
 class LayerSum {
  public:
-  void Add(const KernelTime& time) {
-    ns_ += time.ns;
+  void Add(const KernelTime& time, double layers = 1) {
+    ns_ += time.ns * layers;
     const bool known = std::any_of(parts_.begin(), parts_.end(), [&](const KernelTime& part) {
       return part.row == time.row && part.note == time.note;
     });
@@ -49,7 +49,7 @@ struct Pass {
   const Machine& machine;
   int threads;
   Phase phase;
-  KernelRates rates;
+  const KernelSources& sources;
 
   bool decode() const { return phase == Phase::kDecode; }
   double tokens() const { return static_cast<double>(work.context); }
@@ -66,8 +66,9 @@ std::optional<KernelTime> AttentionTime(const Pass& pass, const Attention& atten
   // The kernels store K and V alike, per head.
   if (attention.kind == AttentionKind::kMla || !pass.work.kv_formats->same()) return std::nullopt;
   return pass.decode()
-             ? pass.rates.DecodeAttention(pass.attention_format(), attention, attention.Keys(pass.tokens()))
-             : pass.rates.PrefillAttention(pass.attention_format(), attention, pass.tokens());
+             ? pass.sources.rates.DecodeAttention(pass.attention_format(), attention,
+                                                  attention.Keys(pass.tokens()))
+             : pass.sources.rates.PrefillAttention(pass.attention_format(), attention, pass.tokens());
 }
 
 // Nothing where one of the layers has no rows.
@@ -110,16 +111,16 @@ void SetAppend(const Pass& pass, Term* term) {
   const double tokens = pass.decode() ? 1 : pass.tokens();
   const auto sum =
       SumLayers(pass, Stack::kDecoder, cross ? &Layer::cross : &Layer::self, [&](const Attention& attention) {
-        return pass.rates.Append(pass.work.kv_formats->k, attention, tokens);
+        return pass.sources.rates.Append(pass.work.kv_formats->k, attention, tokens);
       });
   if (sum) return sum->Set(pass.sequences(), term);
   term->note = fmt::format("at its limit: no rows kv_cache/append/{}", pass.work.kv_formats->Name());
 }
 
 // All calls of one application; nothing where the encoding has no rows, or neither row nor limit is known.
-std::optional<KernelTime> PositionTime(const Pass& pass, const PositionPart& part,
-                                       const std::vector<MeasuredEncoding>& measured) {
-  const EncodingTime time = TimeFromRows(part.work, pass.phase, measured, pass.machine, pass.threads);
+std::optional<KernelTime> PositionTime(const Pass& pass, const PositionPart& part) {
+  const EncodingTime time =
+      TimeFromRows(part.work, pass.phase, pass.sources.encodings, pass.machine, pass.threads);
   if (time.row == nullptr || time.source == TimeSource::kUnknown) return std::nullopt;
   std::string note;
   if (time.source != TimeSource::kMeasured) {
@@ -134,28 +135,27 @@ std::optional<KernelTime> FusedBiasTime(const Pass& pass, const PositionPart& pa
   if (part.work.encoding->placement != Placement::kScoreBias) return std::nullopt;
   const auto attention = AttentionTime(pass, *part.attention);
   if (!attention) return std::nullopt;
-  return pass.rates.BiasOnAttention(pass.phase, pass.attention_format(), *part.attention,
-                                    part.attention->Keys(pass.tokens()), part.work.encoding->name,
-                                    attention->ns * part.work.calls);
+  return pass.sources.rates.BiasOnAttention(pass.phase, pass.attention_format(), *part.attention,
+                                            part.attention->Keys(pass.tokens()), part.work.encoding->name,
+                                            attention->ns * part.work.calls);
 }
 
 void SetPosition(const Pass& pass, Term* term) {
-  const std::vector<MeasuredEncoding> measured = MeasuredEncodings(pass.machine, pass.threads);
   LayerSum sum;
   double fused_bytes = 0;
   for (const PositionPart& part : PositionParts(pass.work, pass.phase)) {
     if (part.work.cost.Bytes() == 0 && part.work.cost.flops == 0) continue;
     auto time = FusedBiasTime(pass, part);
     if (time) {
-      fused_bytes += part.work.cost.Bytes() * part.work.calls;
+      fused_bytes += part.work.cost.Bytes() * part.work.calls * part.layers;
     } else {
-      time = PositionTime(pass, part, measured);
+      time = PositionTime(pass, part);
     }
     if (!time) {
       term->note = fmt::format("at its limit: no rows of {}", part.work.encoding->name);
       return;
     }
-    sum.Add(*time);
+    sum.Add(*time, part.layers);
   }
   if (sum.empty()) return;
   sum.Set(1, term);
@@ -195,13 +195,15 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
 
 }  // namespace
 
-KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads) {
-  return FromKernels({work, machine, threads, Phase::kDecode, KernelRates(machine, threads)},
+KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                   const KernelSources& sources) {
+  return FromKernels({work, machine, threads, Phase::kDecode, sources},
                      DecodeTermsAtLimit(work, machine, threads));
 }
 
-KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads) {
-  return FromKernels({work, machine, threads, Phase::kPrefill, KernelRates(machine, threads)},
+KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                    const KernelSources& sources) {
+  return FromKernels({work, machine, threads, Phase::kPrefill, sources},
                      PrefillTermsAtLimit(work, machine, threads));
 }
 

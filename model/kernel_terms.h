@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "model/kernel_rates.h"
 #include "model/limit_terms.h"
+#include "model/measured_encoding.h"
 
 namespace ropeline {
 
@@ -23,8 +25,20 @@ struct KernelTerms {
   std::vector<std::string> missing;  // rows without which there is no value
 };
 
-KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads);
-KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads);
+// What a machine's rows say of this suite's kernels, sorted out once for many predictions.
+struct KernelSources {
+  KernelSources(const Machine& machine, int threads)
+      : rates(machine, threads), encodings(MeasuredEncodings(machine, threads)) {}
+
+  KernelRates rates;
+  std::vector<MeasuredEncoding> encodings;
+};
+
+// `sources` are of that machine at those threads.
+KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                   const KernelSources& sources);
+KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                    const KernelSources& sources);
 
 }  // namespace ropeline
 

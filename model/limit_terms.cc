@@ -49,9 +49,9 @@ Term PositionTerm(const Workload& work, Phase phase, const Limits& limits) {
   bool unknown = false;
   for (const PositionPart& part : PositionParts(work, phase)) {
     const LimitTime time = TimeOf(part.work, limits.machine, limits.threads);
-    term.bytes += part.work.cost.Bytes() * part.work.calls;
-    term.flops += part.work.cost.flops * part.work.calls;
-    term.ms += time.seconds * 1e3;
+    term.bytes += part.work.cost.Bytes() * part.work.calls * part.layers;
+    term.flops += part.work.cost.flops * part.work.calls * part.layers;
+    term.ms += time.seconds * part.layers * 1e3;
     unknown = unknown || time.bound == Bound::kUnknown;
     if (time.seconds <= largest) continue;
     largest = time.seconds;
@@ -62,6 +62,14 @@ Term PositionTerm(const Workload& work, Phase phase, const Limits& limits) {
     term.bound = Bound::kUnknown;
   }
   return term;
+}
+
+// The encoding has the same to do in both.
+bool SameWork(const Attention& a, const Attention& b) {
+  return a.kind == b.kind && a.n_heads == b.n_heads && a.n_kv_heads == b.n_kv_heads &&
+         a.d_head_k == b.d_head_k && a.window == b.window && a.causal == b.causal &&
+         a.latent.d_rope == b.latent.d_rope && a.position.d_rot() == b.position.d_rot() &&
+         a.position.encoding == b.position.encoding;
 }
 
 // Nothing to do is no term.
@@ -93,15 +101,13 @@ double BarriersOf(const Layer& layer) {
 Term SynchronisationTerm(const Llm& llm, Stack stack, double passes, const Limits& limits) {
   Term term{.name = "synchronisation"};
   if (limits.threads < 2) return term;
-  for (const MeasuredRow& row : limits.machine.rows) {
-    if (row.name.family != "sync" || row.name.variant != "barrier" || !(row.call_ns > 0)) continue;
-    if (row.name.Count("threads") != static_cast<size_t>(limits.threads)) continue;
-    const double barriers = (SumLayers(llm, stack, BarriersOf) + 1) * passes;
-    term.ms = barriers * row.call_ns / 1e6;
-    term.source = TermSource::kMeasured;
-    term.row = row.name.Text();
-    term.note = std::to_string(static_cast<uint64_t>(barriers)) + " barriers";
-  }
+  const auto barrier = limits.machine.barrier_ns.find(limits.threads);
+  if (barrier == limits.machine.barrier_ns.end()) return term;
+  const double barriers = (SumLayers(llm, stack, BarriersOf) + 1) * passes;
+  term.ms = barriers * barrier->second / 1e6;
+  term.source = TermSource::kMeasured;
+  term.row = "sync/barrier/none/any/threads:" + std::to_string(limits.threads);
+  term.note = std::to_string(static_cast<uint64_t>(barriers)) + " barriers";
   return term;
 }
 
@@ -140,6 +146,13 @@ std::vector<PositionPart> PositionParts(const Workload& work, Phase phase) {
   const Stack stack = prefill ? PrefillStack(llm) : Stack::kDecoder;
   for (const Layer& layer : llm.layers) {
     if (layer.stack != stack || layer.self.position.empty()) continue;
+    const auto same = std::find_if(parts.begin(), parts.end(), [&](const PositionPart& part) {
+      return part.attention != nullptr && SameWork(*part.attention, layer.self);
+    });
+    if (same != parts.end()) {
+      ++same->layers;
+      continue;
+    }
     parts.push_back(
         {WorkOf(llm, layer.self.position, &layer.self, phase, work.context, sequences), &layer.self});
   }

@@ -87,10 +87,12 @@ LimitTime TimeAtLimit(Phase phase, const Cost& cost, Traffic traffic, const Mach
 std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machine, int threads);
 std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machine, int threads);
 
-// One application of a position encoding: to the input (attention nullptr) or in one layer of `work.llm`.
+// Applications of a position encoding that are alike: to the input (attention nullptr) or in `layers` layers
+// of `work.llm`.
 struct PositionPart {
   PositionWork work;
   const Attention* attention = nullptr;
+  double layers = 1;
 };
 
 // All applications in one pass: of a prefill, or of a decode step of work.batch sequences.

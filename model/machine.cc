@@ -181,9 +181,14 @@ Machine ReadMachine(const std::string& path) {
     const Samples& samples = tainted ? row.tainted : row.clean;
     const bool of_ours = row.name.peer.empty();
     if (of_ours) AddToRoofline(row.name, samples, &machine.roofline);
+    const double call_ns = Median(samples.call_ns);
+    const auto threads = row.name.Count("threads");
+    if (of_ours && row.name.family == "sync" && row.name.variant == "barrier" && threads && call_ns > 0) {
+      machine.barrier_ns[static_cast<int>(*threads)] = call_ns;
+    }
     (of_ours ? machine.rows : machine.peer_rows)
         .push_back({.name = row.name,
-                    .call_ns = Median(samples.call_ns),
+                    .call_ns = call_ns,
                     .bytes_per_second = MedianOf(samples.bytes_per_second),
                     .flops_per_second = MedianOf(samples.flops_per_second),
                     .items_per_second = MedianOf(samples.items_per_second),

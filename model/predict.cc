@@ -54,11 +54,11 @@ PrefillLevel PrefillFrom(std::vector<Term> terms, uint64_t context) {
 }
 
 Levels<DecodeLevel> DecodeLevels(const PredictRequest& request, const WeightLayout& weights,
-                                 uint64_t context) {
+                                 const KernelSources& sources, uint64_t context) {
   const Workload work = WorkloadOf(request, weights, context);
   Levels<DecodeLevel> levels;
   levels.limit.value = DecodeFrom(DecodeTermsAtLimit(work, *request.machine, request.threads), request.batch);
-  KernelTerms kernels = DecodeTermsFromKernels(work, *request.machine, request.threads);
+  KernelTerms kernels = DecodeTermsFromKernels(work, *request.machine, request.threads, sources);
   levels.kernels.missing = std::move(kernels.missing);
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = DecodeFrom(std::move(kernels.terms), request.batch);
@@ -68,11 +68,11 @@ Levels<DecodeLevel> DecodeLevels(const PredictRequest& request, const WeightLayo
 }
 
 Levels<PrefillLevel> PrefillLevels(const PredictRequest& request, const WeightLayout& weights,
-                                   uint64_t context) {
+                                   const KernelSources& sources, uint64_t context) {
   const Workload work = WorkloadOf(request, weights, context);
   Levels<PrefillLevel> levels;
   levels.limit.value = PrefillFrom(PrefillTermsAtLimit(work, *request.machine, request.threads), context);
-  KernelTerms kernels = PrefillTermsFromKernels(work, *request.machine, request.threads);
+  KernelTerms kernels = PrefillTermsFromKernels(work, *request.machine, request.threads, sources);
   levels.kernels.missing = std::move(kernels.missing);
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = PrefillFrom(std::move(kernels.terms), context);
@@ -218,8 +218,9 @@ Prediction Predict(const PredictRequest& request) {
   const Roofline& roofline = request.machine->roofline;
   p.bandwidth_bytes_per_second = roofline.MemoryBandwidth(Traffic::kRead, request.threads).value();
   p.peak_flops_per_second = roofline.PeakFlops(request.threads).value();
-  p.decode = DecodeLevels(request, p.weights, request.context);
-  p.prefill = PrefillLevels(request, p.weights, request.context);
+  const KernelSources sources(*request.machine, request.threads);
+  p.decode = DecodeLevels(request, p.weights, sources, request.context);
+  p.prefill = PrefillLevels(request, p.weights, sources, request.context);
 
   p.rule_of_thumb.decode_ms_kv_only =
       static_cast<double>(p.kv.total.bytes_per_token) * context / p.bandwidth_bytes_per_second * 1e3;
@@ -242,11 +243,12 @@ std::vector<uint64_t> CurveContexts(const PredictRequest& request) {
 
 std::vector<CurvePoint> PredictCurve(const PredictRequest& request, const std::vector<uint64_t>& contexts) {
   const WeightLayout weights = LayOutWeights(request.llm, request.weights);
+  const KernelSources sources(*request.machine, request.threads);
   std::vector<CurvePoint> curve;
   for (const uint64_t context : contexts) {
     const KvLayer kv = LayOutKv(request.llm, request.kv, context).total;
-    const Levels<DecodeLevel> decode = DecodeLevels(request, weights, context);
-    const Levels<PrefillLevel> prefill = PrefillLevels(request, weights, context);
+    const Levels<DecodeLevel> decode = DecodeLevels(request, weights, sources, context);
+    const Levels<PrefillLevel> prefill = PrefillLevels(request, weights, sources, context);
     CurvePoint point{.context = context,
                      .kv_bytes = kv.bytes_at_context + kv.constant_bytes,
                      .ms_per_token = decode.limit.value->ms_per_token,

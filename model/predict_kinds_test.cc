@@ -156,10 +156,7 @@ TEST(PredictKindsTest, ThreadsWaitForEachOtherWhereABarrierWasMeasured) {
   request.machine = &machine;
   request.threads = 2;
   EXPECT_EQ(Decode(request, "synchronisation").name, "");
-  MeasuredRow row;
-  row.name = ParseRowName("sync/barrier/none/any/threads:2").value();
-  row.call_ns = 1000;
-  machine.rows.push_back(row);
+  machine.barrier_ns[2] = 1000;
   const Term waits = Decode(request, "synchronisation");
   EXPECT_DOUBLE_EQ(waits.ms, (4 * 5 + 1) * 1e-3);  // five products after another in a layer, and the LM head
   EXPECT_EQ(waits.source, TermSource::kMeasured);
