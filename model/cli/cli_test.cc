@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "model/fake_gguf.h"
 #include "model/fake_results.h"
 
 namespace ropeline {
@@ -334,6 +335,29 @@ TEST_F(CliTest, ResultsThatAreNone) {
     ExpectRefused("predict article-3b --context 1k --machine '" + file + "'", part);
     ExpectRefused("compare --machine '" + file + "'", part);
   }
+}
+
+// The weights of a GGUF file are those it stores, whatever the usual format is.
+TEST_F(CliTest, AGgufFileHasWeightsOfItsOwn) {
+  FakeGguf gguf;
+  gguf.Text("general.architecture", "llama").U32("llama.block_count", 1).U32("llama.embedding_length", 64);
+  gguf.U32("llama.attention.head_count", 4)
+      .U32("llama.feed_forward_length", 128)
+      .F32("llama.rope.freq_base", 1e4f);
+  gguf.F32Tensor("token_embd.weight", {64, 100}).F32Tensor("blk.0.attn_q.weight", {64, 64});
+  const std::string path = File("m.gguf", gguf.File());
+  const std::string machine = " --context 1k --bandwidth 20GB/s --flops 50GFLOP/s --json";
+  const auto json = nlohmann::json::parse(Run("predict '" + path + "'" + machine).out);
+  EXPECT_EQ(json["memory"]["weights_bytes"], 4 * (6400 + 4096));
+  EXPECT_EQ(json["inputs"]["weights_format"], "stored");
+  const auto halved = nlohmann::json::parse(Run("predict '" + path + "' --weights f16" + machine).out);
+  EXPECT_EQ(halved["memory"]["weights_bytes"], 2 * (6400 + 4096));
+  EXPECT_NE(Run("inspect '" + path + "'").out.find("weights in the files"), std::string::npos);
+  const auto inspected = nlohmann::json::parse(Run("inspect '" + path + "' --json").out);
+  EXPECT_EQ(inspected["model"]["stored_weights"]["bytes_by_format"]["f32"], 4 * (6400 + 4096));
+  ExpectRefused("inspect '" + File("cut.gguf", gguf.File().substr(0, 100)) + "'", "cut.gguf: ");
+  ExpectRefused("predict llama-3.2-1b --weights stored --context 1k --bandwidth 20GB/s --flops 50GFLOP/s",
+                "\"stored\" needs a model file with weights");
 }
 
 TEST_F(CliTest, AnUnwritableStdoutIsSaid) {
