@@ -98,7 +98,9 @@ void ExpectHeader(const Llm& llm, const HeaderRow& row) {
   EXPECT_EQ(llm.max_context, row.max_context) << row.name;
   const Layer& first = llm.layers.front();
   const Position& position = llm.input_position.empty() ? first.self.position : llm.input_position;
-  if (first.stack == Stack::kDecoder) EXPECT_EQ(position.encoding, row.encoding) << row.name;
+  if (first.stack == Stack::kDecoder) {
+    EXPECT_EQ(position.encoding, row.encoding) << row.name;
+  }
   EXPECT_EQ(position.rope_theta(), row.theta) << row.name;
   EXPECT_EQ(position.d_rot(), row.d_rot) << row.name;
   EXPECT_EQ(first.self.window, row.window) << row.name;
@@ -130,11 +132,21 @@ TEST(PublishedGgufTest, RealHeaders) {
     EXPECT_EQ(keys.size(), listing.size());
     for (const Listed& listed : listing) {
       SCOPED_TRACE(listed.key);
-      if (listed.type == "u32") EXPECT_EQ(keys.Count(listed.key), std::stoull(listed.value));
-      if (listed.type == "f32") EXPECT_EQ(keys.FindNumber(listed.key), std::stod(listed.value));
-      if (listed.type == "bool") EXPECT_EQ(keys.FindBool(listed.key), listed.value == "True");
-      if (listed.type == "arr") EXPECT_EQ(keys.FindLength(listed.key), Length(listed.value));
-      if (listed.type == "str") EXPECT_TRUE(keys.Text(listed.key).starts_with(listed.value));
+      if (listed.type == "u32") {
+        EXPECT_EQ(keys.Count(listed.key), std::stoull(listed.value));
+      }
+      if (listed.type == "f32") {
+        EXPECT_EQ(keys.FindNumber(listed.key), std::stod(listed.value));
+      }
+      if (listed.type == "bool") {
+        EXPECT_EQ(keys.FindBool(listed.key), listed.value == "True");
+      }
+      if (listed.type == "arr") {
+        EXPECT_EQ(keys.FindLength(listed.key), Length(listed.value));
+      }
+      if (listed.type == "str") {
+        EXPECT_TRUE(keys.Text(listed.key).starts_with(listed.value));
+      }
     }
   }
   EXPECT_EQ(read, 5);

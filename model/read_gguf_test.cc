@@ -142,7 +142,9 @@ TEST(ReadGgufTest, LayerPatterns) {
     const Llm llm = Read(gguf);
     EXPECT_EQ(Kinds(llm), row.kinds) << row.arch;
     for (const Layer& layer : llm.layers) {
-      if (row.window > 0 && layer.self.limited()) EXPECT_EQ(layer.self.window, row.window) << row.arch;
+      if (row.window > 0 && layer.self.limited()) {
+        EXPECT_EQ(layer.self.window, row.window) << row.arch;
+      }
     }
   }
   EXPECT_EQ(Read(Shape("gemma2", 2, 64, 4, 2, 128)).layers[0].self.window, 4096u);
