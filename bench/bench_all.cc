@@ -97,8 +97,8 @@ int Main(int argc, char** argv) {
   }
   results.SetContext(context);
   if (options.resume) {
-    results.Resume(context,
-                   {"schema", "git_hash", "compiler", "host_id", "quick", "rounds", "threads", "targets"});
+    results.Resume(context, {"schema", "git_hash", "compiler", "host_id", "quick", "rounds", "threads",
+                             "targets", "peers"});
     fmt::print(stderr, "resuming: {} samples are kept\n", results.Benchmarks().size());
   }
   fmt::print(stderr, "{} rows, {} rounds, target {}, up to {} thread(s); results in {}\n", rows.size(),

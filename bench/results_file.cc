@@ -102,11 +102,12 @@ void ResultsFile::Resume(const Json& context, const std::vector<std::string>& id
   const Json& ours = document["context"]["ropeline"];
   const Json& now = context["ropeline"];
   for (const std::string& key : identity) {
-    if (!ours.contains(key) || ours[key] != now[key]) {
+    const auto text = [&key](const Json& from) { return from.contains(key) ? from[key].dump() : "none"; };
+    if (text(ours) != text(now)) {
       throw BadUsage(
           fmt::format("{}: {}: the interrupted run had {} and this one has {}, expected the same (start anew "
                       "without --resume)",
-                      Path(), key, ours.contains(key) ? ours[key].dump() : "none", now[key].dump()));
+                      Path(), key, text(ours), text(now)));
     }
   }
   previous_moved_ = true;  // it is this very run

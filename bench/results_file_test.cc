@@ -107,7 +107,7 @@ TEST_F(ResultsFileTest, ResumeTakesOverFinishedRowsOfTheSameRun) {
   ResultsFile again(Folder());
   again.SetContext(Context("a"));
   again.SetRows({StreamRow(), RopeRow()});
-  again.Resume(Context("a"), {"schema", "git_hash"});
+  again.Resume(Context("a"), {"schema", "git_hash", "peers"});  // that neither of them has
   EXPECT_TRUE(again.Has(StreamRow().name.Text(), 0));
   EXPECT_FALSE(again.Has(StreamRow().name.Text(), 1));
   EXPECT_FALSE(again.Has(RopeRow().name.Text(), 0));
@@ -119,7 +119,7 @@ TEST_F(ResultsFileTest, ResumeRefusesWhatIsNotThisRun) {
   const auto refusal = [&] {
     ResultsFile results(Folder());
     try {
-      results.Resume(Context("b"), {"schema", "git_hash"});
+      results.Resume(Context("b"), {"schema", "git_hash", "peers"});
     } catch (const BadUsage& error) {
       return std::string(error.what());
     }
@@ -133,6 +133,10 @@ TEST_F(ResultsFileTest, ResumeRefusesWhatIsNotThisRun) {
   }
   Put(R"({"context":{"ropeline":{"schema":1,"git_hash":"a"}},"benchmarks":[]})");
   EXPECT_NE(refusal().find("git_hash"), std::string::npos);
+  Put(R"({"context":{"ropeline":{"schema":1,"git_hash":"b","peers":[{"name":"other"}]}},"benchmarks":[]})");
+  EXPECT_NE(refusal().find(R"(peers: the interrupted run had [{"name":"other"}] and this one has none)"),
+            std::string::npos)
+      << refusal();
   Put(R"({"context":{"ropeline":{"schema":1,"git_hash":"b"}},"benchmarks":[{"name":7}]})");
   EXPECT_NE(refusal().find("expected"), std::string::npos);
 }

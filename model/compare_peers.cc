@@ -161,7 +161,10 @@ std::vector<PeerComparison> ComparePeers(const PeerFilter& filter, const Machine
     of.peers.push_back(std::move(time));
   }
   if (rows.empty()) {
-    throw BadInput({machine.file, "benchmarks"}, "has no rows of peers with that --n, --d and --threads",
+    const bool all = filter.n.empty() && !filter.d && !filter.threads;
+    throw BadInput({machine.file, "benchmarks"},
+                   all ? "has no rows of peers with a time and a number of threads"
+                       : "has no rows of peers with that --n, --d and --threads",
                    fmt::format("some of its {} rows", machine.peer_rows.size()));
   }
   Sort(&rows);

@@ -103,6 +103,21 @@ TEST(ComparePeersTest, FiltersRows) {
   }
 }
 
+TEST(ComparePeersTest, PeersWithoutTimesAreNotBlamedOnAFilter) {
+  nlohmann::json results = FakePeerResults();
+  for (nlohmann::json& row : results["benchmarks"]) {
+    if (row["name"].get<std::string>().starts_with("peer/")) row["call_ns"] = 0;
+  }
+  const Machine machine = FakeMachine(results);
+  try {
+    ComparePeers({}, machine);
+    FAIL();
+  } catch (const BadInput& error) {
+    EXPECT_NE(std::string(error.what()).find("with a time"), std::string::npos) << error.what();
+    EXPECT_EQ(std::string(error.what()).find("--n"), std::string::npos) << error.what();
+  }
+}
+
 TEST(ComparePeersTest, AResultWithoutPeersSaysHowToMakeOne) {
   const Machine machine = FakeMachine(FakeKernelResults());
   try {

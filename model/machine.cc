@@ -44,6 +44,8 @@ struct Samples {
     believe("bytes_per_second", {kBytesPerSecond.least / 1e3, kBytesPerSecond.most});
     believe("flops", {kFlopsPerSecond.least / 1e3, kFlopsPerSecond.most});
     believe("call_ns", {1e-6, 1e15});
+    believe("items_per_second", {1e-3, 1e18});
+    believe("roof", {1e-9, 1e6});
     believe("working_set", {1, 1e15});
     if (row.FindNumber("roof") && row.FindNumber("call_ns")) limit_ns.push_back(roof.back() * call_ns.back());
     ++rows;

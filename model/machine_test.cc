@@ -200,6 +200,11 @@ TEST_F(MachineTest, WrongTypesAnywhere) {
   }
   EXPECT_GT(refused, 50);
   Json json = valid;
+  for (const char* key : {"roof", "items_per_second"}) {
+    json["benchmarks"][1][key] = 1e308;
+    EXPECT_EQ(Refusal(json.dump()).find(std::string("benchmarks[1].") + key + ": is 1e+308"), 0u) << key;
+    json["benchmarks"][1].erase(key);
+  }
   json["benchmarks"][1]["bytes_per_second"] = "fast";
   EXPECT_EQ(Refusal(json.dump()),
             "benchmarks[1].bytes_per_second: is string \"fast\", expected a number of at least 0");

@@ -31,7 +31,7 @@ while [ $# -gt 0 ]; do
     --out) out=$(from_start "$2"); bench+=(--out "$out"); shift ;;
     --threads) bench+=(--threads "$2"); shift ;;
     --quick | --benchmark_*) bench+=("$1") ;;
-    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' scripts/peers.sh; exit 0 ;;
     *) usage "$1: no such flag" ;;
   esac
   shift

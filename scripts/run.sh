@@ -12,7 +12,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --full) size=() ;;
     --out) [ $# -ge 2 ] || usage "--out: no folder"; out=(--out "$2"); machine=(--machine "$2/bench.json"); shift ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,5s/^# //p' scripts/run.sh; exit 0 ;;
     *) usage "$1: no such flag" ;;
   esac
   shift

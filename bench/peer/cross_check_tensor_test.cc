@@ -115,6 +115,31 @@ TEST_F(TensorCrossCheck, GetRowsAndAddIsOurGatherBitForBit) {
   std::printf("  get_rows and add: %zu sums equal in every bit\n", kN * kD);
 }
 
+// A machine with large caches takes many small operations to leave them.
+TEST_F(TensorCrossCheck, AGraphHoldsAsManyOperationsAsAreSaid) {
+  constexpr size_t kD = 8, kRows = 4, kOperations = 3000;
+  GgmlSession session(library_, {}, kOperations);
+  Tensor* table = session.New(Type::kF32, kD, kRows);
+  const auto numbers = Numbers(kRows * kD, 1);
+  std::memcpy(session.Data(table), numbers.data(), 4 * numbers.size());
+  std::vector<Tensor*> sums;
+  for (size_t i = 0; i < kOperations; ++i) {
+    Tensor* rows[2];
+    for (size_t which = 0; which < 2; ++which) {
+      rows[which] = session.New(Type::kI32, 1);
+      *static_cast<int32_t*>(session.Data(rows[which])) = static_cast<int32_t>((i + which) % kRows);
+    }
+    Tensor* x = session.GetRows(table, rows[0]);
+    sums.push_back(session.AddInPlace(x, session.GetRows(table, rows[1])));
+  }
+  session.Compute();
+  for (size_t i = 0; i < kOperations; ++i) {
+    const float* const a = numbers.data() + i % kRows * kD;
+    const float* const b = numbers.data() + (i + 1) % kRows * kD;
+    for (size_t c = 0; c < kD; ++c) ASSERT_EQ(session.Floats(sums[i])[c], a[c] + b[c]) << i;
+  }
+}
+
 // Rows of a quantised table come out as scale · code.
 TEST_F(TensorCrossCheck, GetRowsOfBlocksIsScaleTimesCode) {
   constexpr size_t kD = 64, kRows = 10;

@@ -10,19 +10,21 @@ namespace ropeline {
 
 namespace {
 
-constexpr size_t kMostNodes = 1024;
-// Headers of tensors and nodes: far more than any row makes.
-constexpr size_t kMostTensors = 4 * kMostNodes;
+constexpr size_t kNodes = 4, kTensors = 8;  // of an operation
+constexpr size_t kFixedTensors = 64;        // that operations share
 
 }  // namespace
 
-GgmlSession::GgmlSession(std::shared_ptr<const GgmlLibrary> library, const std::vector<int>& cpus)
+GgmlSession::GgmlSession(std::shared_ptr<const GgmlLibrary> library, const std::vector<int>& cpus,
+                         size_t operations)
     : library_(std::move(library)), api_(library_->Functions()), cpus_(cpus) {
+  const size_t most_nodes = kNodes * operations + kFixedTensors;
+  const size_t most_tensors = kTensors * operations + kFixedTensors;
   const size_t bytes =
-      kMostTensors * api_.ggml_tensor_overhead() + api_.ggml_graph_overhead_custom(kMostNodes, false);
+      most_tensors * api_.ggml_tensor_overhead() + api_.ggml_graph_overhead_custom(most_nodes, false);
   headers_ = Mapping(bytes, Pages::kSmall);
   context_ = api_.ggml_init({bytes, headers_.Data(), /*no_alloc=*/true});
-  graph_ = api_.ggml_new_graph_custom(context_, kMostNodes, false);
+  graph_ = api_.ggml_new_graph_custom(context_, most_nodes, false);
   backend_ = api_.ggml_backend_cpu_init();
   if (context_ == nullptr || graph_ == nullptr || backend_ == nullptr) {
     throw PeerUnusable("--ggml: cannot make a context, expected memory for one");
@@ -56,13 +58,27 @@ GgmlSession::~GgmlSession() {
   if (context_ != nullptr) api_.ggml_free(context_);
 }
 
+// Small tensors share a huge page.
+char* GgmlSession::Room(size_t bytes) {
+  constexpr size_t kHugePage = size_t{2} << 20;
+  if (bytes > free_bytes_) {
+    const size_t fresh = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    memory_.emplace_back(fresh, Pages::kHuge);
+    free_ = static_cast<char*>(memory_.back().Data());
+    free_bytes_ = fresh;
+  }
+  char* const room = free_;
+  free_ += bytes;
+  free_bytes_ -= bytes;
+  return room;
+}
+
 ggml::Tensor* GgmlSession::Place(ggml::Tensor* tensor) {
   constexpr size_t kLine = 64, kPage = 4096;
   const size_t bytes = (api_.ggml_nbytes(tensor) + kLine - 1) / kLine * kLine;
   // Streams that share their low 12 address bits collide: each tensor starts at another line of a page.
-  const size_t offset = memory_.size() * 5 * kLine % kPage;
-  memory_.emplace_back(bytes + kPage, Pages::kHuge);
-  char* const at = static_cast<char*>(memory_.back().Data()) + offset;
+  const size_t offset = buffers_.size() * 5 * kLine % kPage;
+  char* const at = Room((bytes + kPage - 1) / kPage * kPage + kPage) + offset;
   std::memset(at, 0, bytes);
   buffers_.push_back(api_.ggml_backend_cpu_buffer_from_ptr(at, bytes));
   if (buffers_.back() == nullptr ||

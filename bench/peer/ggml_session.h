@@ -37,8 +37,10 @@ struct GgmlAttention {
 
 class GgmlSession {
  public:
-  // Runs on one thread for each CPU of `cpus`, kept on it; at least one.
-  GgmlSession(std::shared_ptr<const GgmlLibrary> library, const std::vector<int>& cpus);
+  // Runs on one thread for each CPU of `cpus`, kept on it; at least one. `operations`: how many there will be
+  // in the graph, each with up to 4 nodes and 8 tensors; ggml ends the process where it has more.
+  GgmlSession(std::shared_ptr<const GgmlLibrary> library, const std::vector<int>& cpus,
+              size_t operations = 64);
   ~GgmlSession();
   GgmlSession(const GgmlSession&) = delete;
   GgmlSession& operator=(const GgmlSession&) = delete;
@@ -79,6 +81,7 @@ class GgmlSession {
   const GgmlLibrary& Library() const { return *library_; }
 
  private:
+  char* Room(size_t bytes);
   ggml::Tensor* Place(ggml::Tensor* tensor);
   ggml::Tensor* Node(ggml::Tensor* result);
 
@@ -91,6 +94,8 @@ class GgmlSession {
   ggml::Backend* backend_ = nullptr;
   ggml::Threadpool* threads_ = nullptr;
   std::vector<Mapping> memory_;
+  char* free_ = nullptr;  // what is left of the last of memory_
+  size_t free_bytes_ = 0;
   std::vector<ggml::Buffer*> buffers_;
 };
 

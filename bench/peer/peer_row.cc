@@ -20,7 +20,7 @@ GgmlSession& SessionFor(const Plan& plan, const Row& row, size_t operations, con
     kept->second.reset();  // before the next one takes memory
     std::vector<int> cpus = plan.topology.UsableCores();
     cpus.resize(std::min(cpus.size(), static_cast<size_t>(row.threads)));
-    kept->second = std::make_unique<GgmlSession>(plan.ggml, cpus);
+    kept->second = std::make_unique<GgmlSession>(plan.ggml, cpus, operations);
     build(*kept->second, operations);
     kept->first = name;
   }
