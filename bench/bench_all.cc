@@ -67,6 +67,7 @@ int Main(int argc, char** argv) {
   AddInputForms(plan, &rows);
   AddScoreForms(plan, &rows);
   AddRotationForms(plan, &rows);
+  AddScheduleRows(plan, &rows);
   AddAttentionRows(plan, &rows, &skipped);
   AddRetrievalRows(plan, &rows);
   AddKvCacheRows(plan, &rows, &skipped);

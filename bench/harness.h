@@ -77,6 +77,8 @@ void AddAngleTableRows(const Plan& plan, std::vector<Row>* rows);  // qk_rotatio
 void AddInputForms(const Plan& plan, std::vector<Row>* rows);
 void AddScoreForms(const Plan& plan, std::vector<Row>* rows);
 void AddRotationForms(const Plan& plan, std::vector<Row>* rows);
+// qk_rotation/rope_half_<schedule>: the same call with every schedule's angles.
+void AddScheduleRows(const Plan& plan, std::vector<Row>* rows);
 
 // attention: decode and prefill, and decode that reads less; kv_cache: what is done to the cache.
 void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);

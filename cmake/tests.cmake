@@ -12,7 +12,7 @@ endfunction()
 ropeline_test(kernels_test
   SOURCES kernels/angle_table_test.cc kernels/angle_ways_test.cc kernels/chunk_select_test.cc kernels/convert_test.cc kernels/decode_attention_test.cc kernels/kv_cache_test.cc
           kernels/kv_evict_test.cc kernels/kv_format_error_test.cc kernels/kv_reschedule_test.cc kernels/rerotation_error_test.cc
-          kernels/placement_test.cc kernels/prefill_attention_test.cc kernels/roofline_test.cc kernels/qk_rotation_test.cc kernels/row_name_test.cc
+          kernels/placement_test.cc kernels/prefill_attention_test.cc kernels/roofline_test.cc kernels/rope_frequencies_test.cc kernels/qk_rotation_test.cc kernels/row_name_test.cc
           kernels/score_bias_test.cc kernels/score_tile_test.cc kernels/stream_test.cc
           kernels/unrotated_keys_test.cc
   LIBRARIES ropeline_kernels)
@@ -65,10 +65,14 @@ ropeline_test(model_test
           model/read_hf_config_test.cc model/read_params_json_test.cc model/reshape_test.cc
           model/rotation_upkeep_test.cc model/safetensors_test.cc model/stored_weights_test.cc
           model/units_test.cc model/ways_to_pay_test.cc model/weight_format_test.cc
+          model/lint_change_test.cc model/lint_gguf_test.cc model/lint_published_test.cc
+          model/lint_test.cc model/npy_test.cc model/rope_check_test.cc model/rope_coverage_test.cc
+          model/rope_extension_test.cc model/rope_identify_test.cc model/rope_reference_test.cc
+          model/rope_settings_test.cc
   LIBRARIES ropeline_model fmt::fmt)
 
 ropeline_test(cli_test
-  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/table_test.cc
+  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/rope_cli_test.cc model/cli/table_test.cc
   LIBRARIES ropeline_cli)
 target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
 add_dependencies(cli_test ropeline)
@@ -77,5 +81,7 @@ find_program(ROPELINE_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(ROPELINE_PYTHON)
   add_test(NAME PlotCompare COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plot_compare_test.py
     $<TARGET_FILE:ropeline> ${PROJECT_SOURCE_DIR}/results)
-  set_tests_properties(PlotCompare PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME PlotRope COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plot_rope_test.py
+    $<TARGET_FILE:ropeline>)
+  set_tests_properties(PlotCompare PlotRope PROPERTIES SKIP_RETURN_CODE 77)
 endif()

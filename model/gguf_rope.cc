@@ -32,16 +32,14 @@ double Base(const GgufKeys& keys, const GgufArch& arch, bool window_layer) {
   return 10000;
 }
 
-// The scale that llama.cpp's kernel multiplies by rope.scaling.attn_factor; for yarn it has a factor of its
-// own besides, unless DeepSeek's key takes that back.
+// attention_factor stays as the file has it: llama.cpp multiplies it by yarn's own (RopeSemantics::kGgml).
 void ReadYarn(const GgufKeys& keys, Position* position) {
   RopeParameters& rope = position->rope;
-  const double own = 0.1 * std::log(rope.factor) + 1;
   if (const auto beta = keys.FindNumber("rope.scaling.yarn_beta_fast")) rope.beta_fast = beta;
   if (const auto beta = keys.FindNumber("rope.scaling.yarn_beta_slow")) rope.beta_slow = beta;
   auto factor = keys.FindNumber("rope.scaling.yarn_attn_factor");
   if (!factor) factor = keys.FindNumber("rope.scaling.attn_factor");
-  if (factor && *factor > 0 && *factor != 1) rope.attention_factor = *factor * own;
+  if (factor && *factor > 0 && *factor != 1) rope.attention_factor = *factor;
   const auto log_multiplier = keys.FindNumber("rope.scaling.yarn_log_multiplier");
   if (!log_multiplier || *log_multiplier == 0) return;
   rope.mscale = rope.mscale_all_dim = *log_multiplier * 10;

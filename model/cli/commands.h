@@ -10,7 +10,10 @@ namespace ropeline {
 void AddPredictCommand(CLI::App& app);  // what a model costs on a machine at a context
 void AddInspectCommand(CLI::App& app);  // the layers of a model and what each keeps
 void AddCompareCommand(
-    CLI::App& app);  // what each position encoding costs, measured, and its share of a layer
+    CLI::App& app);                  // what each position encoding costs, measured, and its share of a layer
+void AddRopeCommand(CLI::App& app);  // rotary bands, and what each extension method changes
+// Rotary mistakes in files; *exit_code becomes 1 for warnings and 2 for errors.
+void AddLintCommand(CLI::App& app, int* exit_code);
 void AddTopologyCommand(
     CLI::App& app);  // what this machine is, as reported and as measured, and what is odd about it
 

@@ -54,6 +54,9 @@ int Run(int argc, char** argv) {
   AddPredictCommand(app);
   AddInspectCommand(app);
   AddCompareCommand(app);
+  AddRopeCommand(app);
+  int exit_code = 0;  // of an answer that was given
+  AddLintCommand(app, &exit_code);
   AddTopologyCommand(app);
   try {
     RefuseUnknownCommand(app, argc, argv);
@@ -69,7 +72,7 @@ int Run(int argc, char** argv) {
     return Refuse(e.what());
   }
   const std::string error = FlushError();
-  return error.empty() ? 0 : Refuse(error);
+  return error.empty() ? exit_code : Refuse(error);
 }
 
 }  // namespace
