@@ -15,8 +15,6 @@ namespace {
 constexpr const char* kPublished = "the file";
 constexpr const char* kServed = "what is served";
 
-std::string Tokens(double tokens) { return FormatCount(static_cast<uint64_t>(tokens)); }
-
 struct Side {
   std::string name;
   const RopeLayers* layers;
@@ -73,8 +71,8 @@ std::string Errors(const RopeChange& change) {
   return fmt::format(
       "{} of {} cached keys are wrong, from position {} on; a logit keeps {} of what a matching key "
       "gave",
-      Tokens(invalidation.Wrong()), Tokens(invalidation.cached), Tokens(invalidation.first_wrong),
-      FormatPercent(std::max(0.0, invalidation.logit_kept)));
+      FormatTokens(invalidation.Wrong()), FormatTokens(invalidation.cached),
+      FormatTokens(invalidation.first_wrong), FormatPercent(std::max(0.0, invalidation.logit_kept)));
 }
 
 void Report(const RopeChange& change, Severity severity, const char* check, const std::string& name,

@@ -11,8 +11,6 @@
 namespace ropeline {
 namespace {
 
-std::string Tokens(double tokens) { return FormatCount(static_cast<uint64_t>(std::max(0.0, tokens))); }
-
 const RopeLayers* FarReaching(const LintSource& source) {
   for (const RopeLayers& layers : source.layers) {
     if (layers.layer_type != "sliding_attention") return &layers;
@@ -83,11 +81,11 @@ void CheckDroppedScaling(const LintSource& source, const RopeLayers& layers, std
        fmt::format(
            "{} reaches beyond {} tokens by scaling only; here max_position_embeddings is {} and nothing "
            "scales",
-           family->name, Tokens(family->native_context), Tokens(p.max_context)),
+           family->name, FormatTokens(family->native_context), FormatTokens(p.max_context)),
        fmt::format(
            "every token is rotated by another schedule than in training, short prompts included, and beyond "
            "{} tokens angles are new",
-           Tokens(family->native_context)),
+           FormatTokens(family->native_context)),
        "take rope_scaling from the publisher's config.json"});
 }
 
@@ -100,7 +98,7 @@ void CheckWindow(const LintSource& source, std::vector<Finding>* findings) {
   if (disabled) {
     findings->push_back(
         {Severity::kNote, "window_disabled", source.name,
-         fmt::format("sliding_window is {} and use_sliding_window is false", Tokens(*window)),
+         fmt::format("sliding_window is {} and use_sliding_window is false", FormatTokens(*window)),
          most && *window < *most
              ? "a reader that passes over use_sliding_window forgets everything beyond the window"
              : "no token is ever outside the window, whether a reader heeds it or not",
@@ -108,7 +106,7 @@ void CheckWindow(const LintSource& source, std::vector<Finding>* findings) {
   } else if (most && *window >= *most) {
     findings->push_back({Severity::kNote, "window_disabled", source.name,
                          fmt::format("sliding_window {} is not below max_position_embeddings {}",
-                                     Tokens(*window), Tokens(*most)),
+                                     FormatTokens(*window), FormatTokens(*most)),
                          "no token is ever outside the window",
                          "sliding_window null says the same to every reader"});
   }
@@ -129,14 +127,15 @@ void CheckShortPrompts(const LintSource& source, const RopeLayers& layers, const
     squeezed += frequencies.inv_freq[i] < unscaled[i] * 0.999 ? 1 : 0;
   findings->push_back(
       {is_short ? Severity::kWarning : Severity::kNote, "static_scaling", source.name,
-       fmt::format("{} by {:g} at every length{}", RopeTypeName(p.type), ExtensionFactor(p),
-                   is_short ? fmt::format(", prompts of {}, trained context {}",
-                                          Tokens(static_cast<double>(*runtime.prompt)), Tokens(original))
-                            : ""),
+       fmt::format(
+           "{} by {:g} at every length{}", RopeTypeName(p.type), ExtensionFactor(p),
+           is_short ? fmt::format(", prompts of {}, trained context {}",
+                                  FormatTokens(static_cast<double>(*runtime.prompt)), FormatTokens(original))
+                    : ""),
        fmt::format("{} of {} bands are squeezed for prompts below {} tokens too; a model that was not "
                    "trained on with "
                    "it reads short texts worse",
-                   squeezed, unscaled.size(), Tokens(original)),
+                   squeezed, unscaled.size(), FormatTokens(original)),
        "serve short prompts without it, unless the model was trained on with it"});
 }
 
@@ -159,7 +158,7 @@ void CheckNominal(const LintSource& source, const RopeLayers& layers, std::vecto
     if (lacking < 10) return;
     if (lacking > 100) finding.severity = Severity::kWarning;
     finding.evidence = fmt::format("max_position_embeddings {} with base {:.12g} and no scaling",
-                                   Tokens(p.max_context), p.base);
+                                   FormatTokens(p.max_context), p.base);
     finding.consequence = fmt::format(
         "that length asks for a base of about {:.1e} (Men et al. 2024), {:.0f} times as "
         "much: far tokens are found no better than others",
@@ -170,9 +169,9 @@ void CheckNominal(const LintSource& source, const RopeLayers& layers, std::vecto
     const double reach = ExtensionFactor(p) * trained;
     if (report.coverage.out_of_distribution == 0 || !(p.max_context > 1.01 * reach)) return;
     if (p.max_context > 4 * reach) finding.severity = Severity::kWarning;
-    finding.evidence =
-        fmt::format("max_position_embeddings {} is {:.3g} times what the schedule reaches, {:g} × {}",
-                    Tokens(p.max_context), p.max_context / reach, ExtensionFactor(p), Tokens(trained));
+    finding.evidence = fmt::format(
+        "max_position_embeddings {} is {:.3g} times what the schedule reaches, {:g} × {}",
+        FormatTokens(p.max_context), p.max_context / reach, ExtensionFactor(p), FormatTokens(trained));
     finding.consequence = fmt::format(
         "{} of {} bands go beyond the arc that the first training showed; of band {} "
         "{} was never seen",

@@ -13,8 +13,6 @@
 namespace ropeline {
 namespace {
 
-std::string Tokens(double tokens) { return FormatCount(static_cast<uint64_t>(std::max(0.0, tokens))); }
-
 struct Scaling {
   const LintSource& source;
   const RopePlace& place;
@@ -122,7 +120,7 @@ void CheckProduct(const Scaling& s) {
   if (std::abs(product / most - 1) < 0.01) return;
   const std::string evidence =
       fmt::format("factor {:g} × original_max_position_embeddings {} is {}, max_position_embeddings is {}",
-                  *s.factor, Tokens(s.Original()), Tokens(product), Tokens(most));
+                  *s.factor, FormatTokens(s.Original()), FormatTokens(product), FormatTokens(most));
   if (most < 1.5 * s.Original()) {
     s.Add(Severity::kWarning, "factor_product", evidence,
           fmt::format(
@@ -130,23 +128,23 @@ void CheckProduct(const Scaling& s) {
               "scaled; newer ones take {:g}",
               most / s.Original(), *s.factor),
           fmt::format("max_position_embeddings {}, or a transformers that takes factor as given",
-                      Tokens(product)));
+                      FormatTokens(product)));
     return;
   }
   s.Add(
       Severity::kError, "factor_product", evidence,
       product < most ? fmt::format("beyond {} tokens slow bands reach angles that training never showed",
-                                   Tokens(product))
+                                   FormatTokens(product))
                      : fmt::format("bands are squeezed {:.3g} times more than {} tokens need", product / most,
-                                   Tokens(most)),
+                                   FormatTokens(most)),
       fmt::format("factor {:g}, or the contexts that {:g} is the ratio of", most / s.Original(), *s.factor));
 }
 
 void CheckOriginal(const Scaling& s) {
   if (s.original && s.top_original && *s.original != *s.top_original) {
     s.Add(Severity::kError, "original_twice",
-          fmt::format("original_max_position_embeddings is {} here and {} at the top", Tokens(*s.original),
-                      Tokens(*s.top_original)),
+          fmt::format("original_max_position_embeddings is {} here and {} at the top",
+                      FormatTokens(*s.original), FormatTokens(*s.top_original)),
           "transformers 5 takes the one at the top, others the one inside", "one value");
   }
   const bool needed = s.type == "yarn" || s.type == "llama3" || s.type == "longrope" || s.type == "su";
@@ -158,19 +156,19 @@ void CheckOriginal(const Scaling& s) {
       consequence = fmt::format(
           "readers take max_position_embeddings{}, and keep bands that the trained context "
           "turned too rarely",
-          s.max_context ? ", " + Tokens(*s.max_context) : "");
+          s.max_context ? ", " + FormatTokens(*s.max_context) : "");
     }
     s.Add(Severity::kError, "original_missing",
           "original_max_position_embeddings is missing, here and at the top", consequence,
           s.max_context && factor > 1
-              ? fmt::format("write the trained context; {} / {:g} would be {}", Tokens(*s.max_context),
-                            factor, Tokens(*s.max_context / factor))
+              ? fmt::format("write the trained context; {} / {:g} would be {}", FormatTokens(*s.max_context),
+                            factor, FormatTokens(*s.max_context / factor))
               : "write the trained context");
   }
   if (s.Original() > 0 && s.max_context && s.Original() > *s.max_context) {
     s.Add(Severity::kError, "original_above",
           fmt::format("original_max_position_embeddings {} is above max_position_embeddings {}",
-                      Tokens(s.Original()), Tokens(*s.max_context)),
+                      FormatTokens(s.Original()), FormatTokens(*s.max_context)),
           "the two are swapped, or one has a digit too many", "the trained context, then the extended one");
   }
 }
@@ -202,13 +200,14 @@ void CheckList(const Scaling& s, const char* key, size_t pairs) {
 size_t RotatedPairs(const LintSource& source) {
   if (!source.layers.empty()) return source.layers.front().rope.d_rot / 2;
   const auto number = [&](const char* key) { return NumberAt(source.config, key).value_or(0); };
-  if (const double rope_dim = number("qk_rope_head_dim"); rope_dim > 0)
-    return static_cast<size_t>(rope_dim / 2);
-  double width = number("head_dim");
-  const double heads = number("num_attention_heads");
-  if (width == 0 && heads > 0) width = number("hidden_size") / heads;
-  const double share = NumberAt(source.config, "partial_rotary_factor").value_or(1);
-  return width >= 0 && width < 1e6 ? static_cast<size_t>(width * share / 2) : 0;
+  double width = number("qk_rope_head_dim");
+  if (width == 0) {
+    width = number("head_dim");
+    const double heads = number("num_attention_heads");
+    if (width == 0 && heads > 0) width = number("hidden_size") / heads;
+    width *= NumberAt(source.config, "partial_rotary_factor").value_or(1);
+  }
+  return width >= 0 && width < 1e6 ? static_cast<size_t>(width / 2) : 0;
 }
 
 void CheckLongrope(const Scaling& s) {
@@ -218,12 +217,12 @@ void CheckLongrope(const Scaling& s) {
   CheckList(s, "long_factor", pairs);
   if (s.Original() > 0 && s.max_context && *s.max_context > s.Original()) {
     s.Add(Severity::kNote, "longrope_switch",
-          fmt::format("two lists, changed at {} tokens", Tokens(s.Original())),
+          fmt::format("two lists, changed at {} tokens", FormatTokens(s.Original())),
           "Hugging Face chooses by the tokens there are now, llama.cpp by the capacity of the cache: a short "
           "prompt "
           "in a large cache runs on other frequencies there, and crossing the border makes every cached key "
           "stale",
-          fmt::format("a capacity of at most {} for short work", Tokens(s.Original())));
+          fmt::format("a capacity of at most {} for short work", FormatTokens(s.Original())));
   }
 }
 
@@ -280,7 +279,7 @@ void CheckDynamic(const Scaling& s) {
   if (s.type != "dynamic") return;
   s.Add(Severity::kNote, "dynamic",
         fmt::format("the base grows with the length beyond {}",
-                    s.max_context ? Tokens(*s.max_context) : "the maximum"),
+                    s.max_context ? FormatTokens(*s.max_context) : "the maximum"),
         "llama.cpp has no such type and runs unscaled; in Hugging Face a cached key keeps the base of its "
         "own step",
         "prefill anew when the length grows, or use a static schedule");

@@ -17,11 +17,8 @@ double Ratio(const BandDifference& band) {
 }
 
 std::string Radians(double angle) {
-  return angle >= 1000 ? FormatCount(static_cast<uint64_t>(std::llround(angle)))
-                       : fmt::format("{:.4g}", angle);
+  return angle >= 1000 ? FormatTokens(angle) : fmt::format("{:.4g}", angle);
 }
-
-std::string Count(double tokens) { return FormatCount(static_cast<uint64_t>(tokens)); }
 
 // Mean of cos(p·step) over p = 0 … n − 1: the real part of a geometric sum, sin(n·step/2)/(n·sin(step/2)) ·
 // cos((n − 1)·step/2).
@@ -73,7 +70,7 @@ std::string DifferenceText(const RopeDifference& difference) {
     text += std::isfinite(Ratio(ratio)) ? fmt::format("{:.4g} times as {}", Ratio(ratio),
                                                       ratio.after > ratio.before ? "fast" : "slow")
                                         : "moving in one and still in the other";
-    text += fmt::format("; at {} tokens band {} is off by {} rad", Count(difference.tokens), worst->i,
+    text += fmt::format("; at {} tokens band {} is off by {} rad", FormatTokens(difference.tokens), worst->i,
                         Radians(worst->angle));
   }
   if (difference.factor != 1) {

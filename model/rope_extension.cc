@@ -20,16 +20,14 @@ std::string NoteFor(const Extension& extension, double context, RopeSemantics se
   const RopeParameters& p = extension.rope;
   switch (p.type) {
     case RopeType::kLinear:
-      return fmt::format("position {} → {}", FormatCount(static_cast<uint64_t>(context) - 1),
-                         Tenths((context - 1) / p.factor));
+      return fmt::format("position {} → {}", FormatTokens(context - 1), Tenths((context - 1) / p.factor));
     case RopeType::kNtk:
       return fmt::format("base {}; band 0 unchanged, the last ÷ {:.6g}", Tenths(*extension.effective_base),
                          p.factor);
     case RopeType::kDynamic:
       if (semantics == RopeSemantics::kGgml) return "ggml has no such type and leaves every band alone";
       return fmt::format("base {} at this length, {} up to {}; cached keys keep the base of their step",
-                         Tenths(*extension.effective_base), Tenths(p.base),
-                         FormatCount(static_cast<uint64_t>(p.max_context)));
+                         Tenths(*extension.effective_base), Tenths(p.base), FormatTokens(p.max_context));
     case RopeType::kYarn:
       return fmt::format("attention factor {:.4f} = 0.1·ln({:g}) + 1", extension.frequencies.attention_factor,
                          p.factor);

@@ -203,7 +203,7 @@ std::string ScheduleText(const ScheduleFit& fit) {
   if (fit.rope.type == RopeType::kDefault) return text;
   text += fmt::format(", factor {:.4g}", ExtensionFactor(fit.rope));
   if (fit.rope.original_context > 0) {
-    text += ", original context " + FormatCount(static_cast<uint64_t>(fit.rope.original_context));
+    text += ", original context " + FormatTokens(fit.rope.original_context);
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -152,6 +153,8 @@ std::string FormatCount(uint64_t count) {
   for (size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
   return text;
 }
+
+std::string FormatTokens(double tokens) { return WholeNumber(std::max(0.0, tokens)); }
 
 std::string FormatBytes(double bytes) {
   constexpr Scale kScales[] = {

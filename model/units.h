@@ -43,8 +43,9 @@ double ParseBytesPerSecond(std::string_view text, const Where& where);
 double ParseFlopsPerSecond(std::string_view text, const Where& where);
 
 // For people. Digits are grouped by commas; quantities keep three to four figures.
-std::string FormatCount(uint64_t count);                    // "32,768"
-std::string FormatBytes(double bytes);                      // "3.50 GiB", "112.0 KiB", "640 B"
+std::string FormatCount(uint64_t count);  // "32,768"
+std::string FormatTokens(double tokens);  // "32,768": the nearest count; "1e+300" beyond all counts
+std::string FormatBytes(double bytes);    // "3.50 GiB", "112.0 KiB", "640 B"
 std::string FormatBytesPerSecond(double bytes_per_second);  // "20.0 GB/s"
 std::string FormatFlops(double flops);                      // "196.6 TFLOP"
 std::string FormatFlopsPerSecond(double flops_per_second);  // "50.0 GFLOP/s"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 namespace ropeline {
@@ -120,6 +121,14 @@ TEST(UnitsTest, Formats) {
   EXPECT_EQ(FormatRate(1234.5), "1,235");
   EXPECT_EQ(FormatRate(1e20), "1e+20");
   EXPECT_EQ(FormatRate(0.00123), "0.0012");
+}
+
+TEST(UnitsTest, TokensMayBeAnything) {
+  EXPECT_EQ(FormatTokens(32768), "32,768");
+  EXPECT_EQ(FormatTokens(4095.875), "4,096");
+  EXPECT_EQ(FormatTokens(-3), "0");
+  EXPECT_EQ(FormatTokens(1e300), "1e+300");
+  EXPECT_EQ(FormatTokens(HUGE_VAL), "inf");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "model/cli/commands.h"
@@ -17,7 +18,7 @@ struct LintOptions {
   std::optional<std::string> other, cached;
   std::vector<std::string> runtime;
   MachineOptions machine;
-  std::string weights = "q4_k_m";
+  std::string weights;
   bool json = false;
 };
 
@@ -25,9 +26,15 @@ struct LintOptions {
 // taken where there is one, and nothing said where there is none.
 std::optional<RotationUpkeep> UpkeepOf(const LintOptions& options, const LintSource& source,
                                        uint64_t cached) {
-  if (!source.refusal.empty()) return std::nullopt;
+  const auto latent = [](const Layer& layer) { return layer.self.kind == AttentionKind::kMla; };
+  const std::vector<Layer>& layers = source.llm.layers;
+  // Latent rows are turned in part, which no row measures.
+  if (!source.refusal.empty() || source.llm.NumLayers(Stack::kDecoder) == 0 ||
+      std::any_of(layers.begin(), layers.end(), latent)) {
+    return std::nullopt;
+  }
   PredictRequest request;
-  request.weights = FindWeightMix(options.weights, Flag("--weights"));
+  request.weights = ChooseWeightMix(source.llm, options.weights, Flag("--weights"));
   request.kv = FindKvFormat("f16", {"cache", "format"});
   request.llm = source.llm;
   request.context = cached;
@@ -92,9 +99,8 @@ void AddLintCommand(CLI::App& app, int* exit_code) {
           "--cached", options->cached,
           "keys in a cache when MODEL changes to OTHER or to --runtime: which are wrong, and what it costs")
       ->type_name("N");
-  command->add_option("--weights", options->weights, "weight format, for the cost of prefill")
-      ->type_name("FMT")
-      ->capture_default_str();
+  command->add_option("--weights", options->weights, "weight format, for the cost of prefill (as predict's)")
+      ->type_name("FMT");
   AddMachineOptions(*command, false, &options->machine);
   command->add_flag("--json", options->json, "machine-readable, stable keys");
   command->callback([options, exit_code] { RunLint(*options, exit_code); });

@@ -9,8 +9,6 @@
 namespace ropeline {
 namespace {
 
-std::string Tokens(double tokens) { return FormatCount(static_cast<uint64_t>(tokens)); }
-
 std::string Counted(size_t n, const char* one) { return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s"); }
 
 std::string FindingText(const Finding& finding) {
@@ -21,7 +19,7 @@ std::string FindingText(const Finding& finding) {
 
 // The bands that differ most, and how far.
 std::string BandsTable(const RopeChange& change) {
-  const std::string at = "at " + Tokens(change.difference.tokens);
+  const std::string at = "at " + FormatTokens(change.difference.tokens);
   std::vector<Column> columns = {{"band"}, {"θ before"}, {"θ after"}, {"radians " + at}};
   if (change.invalidation) columns.push_back({"largest error of a cached key"});
   Table table(columns);
@@ -36,7 +34,7 @@ std::string BandsTable(const RopeChange& change) {
     const BandDifference& band = bands[k];
     std::vector<std::string> cells = {
         std::to_string(band.i), StepText(band.before), StepText(band.after),
-        band.angle >= 1000 ? Tokens(band.angle) : fmt::format("{:.4g}", band.angle)};
+        band.angle >= 1000 ? FormatTokens(band.angle) : fmt::format("{:.4g}", band.angle)};
     if (change.invalidation) {
       cells.push_back(fmt::format("{:.4g} rad", LargestError(band, change.invalidation->cached)));
     }
@@ -58,8 +56,9 @@ std::string ChangeText(const RopeChange& change) {
   text += fmt::format(
       "\nOf {} cached keys {} are wrong (from position {} on a band is off by more than {:g} rad). A "
       "query that matches a key in all bands gets {} of its logit, on average.\n",
-      Tokens(invalidation.cached), Tokens(invalidation.Wrong()), Tokens(invalidation.first_wrong),
-      kWrongAngle, FormatPercent(std::max(0.0, invalidation.logit_kept)));
+      FormatTokens(invalidation.cached), FormatTokens(invalidation.Wrong()),
+      FormatTokens(invalidation.first_wrong), kWrongAngle,
+      FormatPercent(std::max(0.0, invalidation.logit_kept)));
   return text;
 }
 

@@ -15,10 +15,8 @@ namespace {
 
 constexpr double kTurn = 2 * std::numbers::pi;
 
-std::string Tokens(double tokens) { return FormatCount(static_cast<uint64_t>(std::llround(tokens))); }
-
 std::string Real(double value) {
-  return value >= 1000 ? Tokens(value)
+  return value >= 1000 ? FormatTokens(value)
                        : fmt::format("{:.{}f}", value,
                                      value >= 100  ? 0
                                      : value >= 10 ? 1
@@ -54,7 +52,7 @@ std::string SummaryTable(const RopeReport& report, const RopeAnswer& answer) {
   table.Add(
       {"rotated", fmt::format("{} of {} dimensions, pairs {}", p.d_rot, p.d_head, Pairs(report.layers))});
   table.Add({"trained on", report.trained_tokens > 0
-                               ? Tokens(report.trained_tokens) + " tokens before any extension"
+                               ? FormatTokens(report.trained_tokens) + " tokens before any extension"
                                : "not known: every angle counts as seen"});
   table.Add(
       {"attention factor", fmt::format("{:.6g}{}", report.frequencies.attention_factor,
@@ -82,7 +80,7 @@ std::set<size_t> Shown(const std::vector<RopeBand>& bands, bool all) {
 }
 
 std::string BandsTable(const std::vector<RopeBand>& bands, double context, bool all) {
-  const std::string at = "at " + Tokens(context);
+  const std::string at = "at " + FormatTokens(context);
   Table table({{"band"},
                {"θ, rad per token"},
                {"wavelength, tokens"},
@@ -136,7 +134,7 @@ std::string ExtensionsText(const RopeAnswer& answer, bool all_bands) {
   const RopeReport& report = *FarReaching(answer.reports);
   std::string text = fmt::format(
       "\nFrom {} to {} tokens (s = {:.6g}), the ladder of base {:.12g} extended; semantics {}:\n\n",
-      Tokens(report.trained_tokens), Tokens(answer.extended_context),
+      FormatTokens(report.trained_tokens), FormatTokens(answer.extended_context),
       answer.extended_context / report.trained_tokens, report.layers.rope.base,
       RopeSemanticsName(answer.semantics));
   text += MethodsTable(answer.extensions) + "\n" + NotesTable(answer.extensions);
