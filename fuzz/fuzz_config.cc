@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a config.json or params.json, read into a model and laid out. Only BadInput may
-// come of it.
+// libFuzzer target: any bytes as a config.json or params.json, read into a model and laid out. Only BadInput
+// may come of it.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
