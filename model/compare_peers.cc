@@ -143,7 +143,7 @@ std::vector<PeerComparison> ComparePeers(const PeerFilter& filter, const Machine
     PeerComparison made{.threads = static_cast<int>(*threads)};
     made.name = row.name;
     made.name.peer.clear();
-    made.name.target = "*";
+    made.name.target = std::string(1, '*');  // GCC 12 takes a literal for an overlap
     made.operation = OperationOf(made.name);
     PeerTime time{.peer = row.name.peer, .row = &row};
     if (IsProduct(made.operation)) time.layout = TakeArg("layout", &made.name);
