@@ -23,7 +23,7 @@ for target in "${targets[@]}"; do
   [ ! -f "fuzz/$name.dict" ] || words=("-dict=fuzz/$name.dict")
   echo "== $target"
   # New inputs go to a folder of their own; the seeds stay as they are.
-  "build-fuzz/fuzz/$target" -max_total_time=$((seconds / ${#targets[@]})) -timeout=10 -rss_limit_mb=1024 \
+  "build-fuzz/fuzz/$target" -max_total_time=$((seconds / ${#targets[@]})) -timeout=30 -rss_limit_mb=1024 \
     -artifact_prefix="$found/" -print_final_stats=1 "${words[@]}" "$found/$name" "fuzz/corpus/$name" 2>&1 |
     grep -E "DONE|ERROR|SUMMARY|stat::(number_of_executed_units|peak_rss_mb)" ||
     { echo "scripts/fuzz_smoke.sh: $target found something; the input is in $found" >&2; exit 1; }
