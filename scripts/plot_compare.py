@@ -12,7 +12,6 @@ is a terminal, build/ropeline is run.
 import json
 import math
 import os
-import subprocess
 import sys
 
 DEBIAN_PYTHON = "/usr/bin/python3"
@@ -30,6 +29,8 @@ import matplotlib.lines  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 import matplotlib.ticker  # noqa: E402
 
+from plot_input import BadInput, parse, read, run_ropeline  # noqa: E402
+
 # Colours from dark to light, one for each encoding of a placement.
 PLACEMENTS = {
     "input_add": ("input add, once", ["#08519c", "#6baed6", "#3182bd", "#9ecae1"]),
@@ -40,59 +41,6 @@ PLACEMENTS = {
 }
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h"]
 GREY = "#6f6f6f"
-
-
-class BadInput(Exception):
-    pass
-
-
-def parse(arguments):
-    """(prefix or None, file to read or None, flags of compare)"""
-    prefix = source = None
-    flags = []
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word in ("-h", "--help"):
-            print(__doc__.strip())
-            sys.exit(0)
-        if word in ("--out", "--from"):
-            if not rest:
-                raise BadInput(f"command line: {word}: has no value, expected {word} "
-                               + ("PREFIX" if word == "--out" else "FILE"))
-            if word == "--out":
-                prefix = rest.pop(0)
-            else:
-                source = rest.pop(0)
-        elif word != "--json":
-            flags.append(word)
-    if source is not None and flags:
-        raise BadInput(f"command line: {flags[0]}: is given beside --from, expected one of the two")
-    if source is None and not flags and not sys.stdin.isatty():
-        source = "-"
-    return prefix, source, flags
-
-
-def run_compare(flags):
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    program = os.environ.get("ROPELINE", os.path.join(root, "build", "ropeline"))
-    try:
-        done = subprocess.run([program, "compare", "--json", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    except OSError as error:
-        raise BadInput(f"{program}: {error.strerror}, expected the program that scripts/build.sh builds") from None
-    if done.returncode != 0:
-        raise BadInput(done.stderr.decode(errors="replace").strip() or f"{program}: exit code {done.returncode}")
-    return done.stdout
-
-
-def read(source):
-    try:
-        if source == "-":
-            return sys.stdin.buffer.read()
-        with open(source, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise BadInput(f"{source}: cannot be read ({error.strerror}), expected a file") from None
 
 
 def finite(value):
@@ -263,9 +211,9 @@ def save(figure, prefix):
 
 
 def main():
-    prefix, source, flags = parse(sys.argv[1:])
+    prefix, source, flags = parse(sys.argv[1:], __doc__)
     name = "ropeline compare" if source is None else "standard input" if source == "-" else source
-    text = run_compare(flags) if source is None else read(source)
+    text = run_ropeline("compare", flags) if source is None else read(source)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

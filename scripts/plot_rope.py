@@ -12,7 +12,6 @@ build/ropeline is run.
 import json
 import math
 import os
-import subprocess
 import sys
 
 DEBIAN_PYTHON = "/usr/bin/python3"
@@ -32,63 +31,13 @@ import matplotlib.patches  # noqa: E402
 import matplotlib.patheffects  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 
+from plot_input import BadInput, parse, read, run_ropeline  # noqa: E402
+
 TURN = 2 * math.pi
 SEEN, NEW, TRACK = "#2c6fbb", "#d1495b", "#e9ecef"
 NAMES = {"none": "as trained", "pi": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "llama3",
          "longrope": "LongRoPE"}
 EXPECTED = "expected what `ropeline rope --extend N --json` writes"
-
-
-class BadInput(Exception):
-    pass
-
-
-def parse(arguments):
-    """(prefix, file to read or None, flags of rope)"""
-    prefix, source, flags = "rope", None, []
-    rest = list(arguments)
-    while rest:
-        word = rest.pop(0)
-        if word in ("-h", "--help"):
-            print(__doc__.strip())
-            sys.exit(0)
-        if word in ("--out", "--from"):
-            if not rest:
-                raise BadInput(f"command line: {word}: has no value, expected {word} "
-                               + ("PREFIX" if word == "--out" else "FILE"))
-            if word == "--out":
-                prefix = rest.pop(0)
-            else:
-                source = rest.pop(0)
-        elif word != "--json":
-            flags.append(word)
-    if source is not None and flags:
-        raise BadInput(f"command line: {flags[0]}: is given beside --from, expected one of the two")
-    if source is None and not flags and not sys.stdin.isatty():
-        source = "-"
-    return prefix, source, flags
-
-
-def run_rope(flags):
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    program = os.environ.get("ROPELINE", os.path.join(root, "build", "ropeline"))
-    try:
-        done = subprocess.run([program, "rope", "--json", *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    except OSError as error:
-        raise BadInput(f"{program}: {error.strerror}, expected the program that scripts/build.sh builds") from None
-    if done.returncode != 0:
-        raise BadInput(done.stderr.decode(errors="replace").strip() or f"{program}: exit code {done.returncode}")
-    return done.stdout
-
-
-def read(source):
-    try:
-        if source == "-":
-            return sys.stdin.buffer.read()
-        with open(source, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise BadInput(f"{source}: cannot be read ({error.strerror}), expected a file") from None
 
 
 def number(value):
@@ -254,9 +203,9 @@ def save(figure, prefix):
 
 
 def main():
-    prefix, source, flags = parse(sys.argv[1:])
+    prefix, source, flags = parse(sys.argv[1:], __doc__, "rope")
     name = "ropeline rope" if source is None else "standard input" if source == "-" else source
-    text = run_rope(flags) if source is None else read(source)
+    text = run_ropeline("rope", flags) if source is None else read(source)
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
