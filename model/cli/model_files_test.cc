@@ -9,8 +9,6 @@
 namespace ropeline {
 namespace {
 
-constexpr const char* kFigures = " --bandwidth 20GB/s --flops 50GFLOP/s";
-
 // The weights of a GGUF file are those it stores, whatever the usual format is.
 TEST_F(CliTest, AGgufFileHasWeightsOfItsOwn) {
   FakeGguf gguf;
