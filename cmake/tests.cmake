@@ -72,7 +72,7 @@ ropeline_test(model_test
   LIBRARIES ropeline_model fmt::fmt)
 
 ropeline_test(cli_test
-  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/rope_cli_test.cc model/cli/table_test.cc
+  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/model_files_test.cc model/cli/rope_cli_test.cc model/cli/table_test.cc
   LIBRARIES ropeline_cli)
 target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
 add_dependencies(cli_test ropeline)

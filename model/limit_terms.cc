@@ -81,9 +81,10 @@ std::vector<Term> WithoutEmpty(std::vector<Term> terms) {
 // Tokens whose K and V a prefill in chunks reads of one layer: each chunk those before it that it may see,
 // and its own.
 double PrefillKeysRead(const Attention& attention, double n, double chunk) {
-  const double most = attention.limited() ? static_cast<double>(attention.window) + chunk : n;
+  const double window = attention.limited() ? static_cast<double>(attention.window) : n;
+  const double most = std::min(n, window + chunk);
   const double chunks = std::floor(n / chunk), whole = std::min(chunks, std::floor(most / chunk));
-  const double last = n > chunks * chunk ? std::min(n, most) : 0;
+  const double rest = n - chunks * chunk, last = rest > 0 ? std::min(n, window + rest) : 0;
   return chunk * whole * (whole + 1) / 2 + (chunks - whole) * most + last;
 }
 

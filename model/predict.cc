@@ -185,7 +185,7 @@ std::vector<std::string> MachineWarnings(const PredictRequest& request, const Pr
   std::set<std::string> unknown;
   for (const auto* terms : {&decode.terms, &prediction.prefill.limit.value->terms}) {
     for (const Term& term : *terms) {
-      if (term.bound == Bound::kUnknown) unknown.insert(term.name);
+      if (term.bound == Bound::kUnknown && term.source == TermSource::kLimit) unknown.insert(term.name);
     }
   }
   for (const std::string& name : unknown) {

@@ -82,12 +82,18 @@ std::string TimeText(const Term& term) {
   return known ? FormatMilliseconds(term.ms) : "not measured";
 }
 
+// Waiting is bound by neither.
+const char* BoundText(const Term& term) {
+  return term.source == TermSource::kMeasured && term.bound == Bound::kUnknown ? "waiting"
+                                                                               : BoundName(term.bound);
+}
+
 std::string Terms(const std::vector<Term>& terms) {
   Table table({{"term", Align::kLeft}, {"bytes"}, {"flops"}, {"time"}, {"bound", Align::kLeft}, {"share"}});
   const Term sum = SumOf(terms);
   for (const Term& term : terms) {
-    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), TimeText(term),
-               BoundName(term.bound), FormatPercent(term.ms / sum.ms)});
+    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), TimeText(term), BoundText(term),
+               FormatPercent(term.ms / sum.ms)});
   }
   table.Add({sum.name, FormatBytes(sum.bytes), FormatFlops(sum.flops), FormatMilliseconds(sum.ms), "", ""});
   return table.Text();
@@ -106,8 +112,8 @@ std::string Terms(const std::vector<Term>& limit, const std::vector<Term>& kerne
   const Term sum = SumOf(limit), kernels_sum = SumOf(kernels);
   for (size_t i = 0; i < limit.size(); ++i) {
     const Term &term = limit[i], &measured = kernels[i];
-    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), BoundName(term.bound),
-               TimeText(term), TimeText(measured), FormatPercent(measured.ms / kernels_sum.ms),
+    table.Add({term.name, FormatBytes(term.bytes), FormatFlops(term.flops), BoundText(term), TimeText(term),
+               TimeText(measured), FormatPercent(measured.ms / kernels_sum.ms),
                measured.source == TermSource::kMeasured ? measured.row : "at its limit"});
   }
   table.Add({sum.name, FormatBytes(sum.bytes), FormatFlops(sum.flops), "", FormatMilliseconds(sum.ms),
