@@ -107,7 +107,8 @@ struct Place {
   bool one_expert = false;  // a tensor for each expert, as Mixtral's first files had them
 };
 
-Place PlaceOf(const Llm& llm, std::string_view full) {
+// `n_encoder`: of llm.layers, those of the encoder.
+Place PlaceOf(const Llm& llm, uint64_t n_encoder, std::string_view full) {
   Place place;
   place.name = full;
   std::string_view& name = place.name;
@@ -120,7 +121,7 @@ Place PlaceOf(const Llm& llm, std::string_view full) {
   const bool decoder = !encoder && Take(&name, "dec.");
   if (Take(&name, "blk.")) {
     const auto block = TakeNumber(&name);
-    const uint64_t first = decoder ? llm.NumLayers(Stack::kEncoder) : 0;
+    const uint64_t first = decoder ? n_encoder : 0;
     if (!block || !Take(&name, ".") || *block >= llm.layers.size() - first) {
       place.counted = false;
       return place;
@@ -157,7 +158,8 @@ bool IsExpert(MatrixRole role) {
 
 class Taker {
  public:
-  Taker(const GgufFile& file, Llm* llm) : file_(file), llm_(*llm) {
+  Taker(const GgufFile& file, Llm* llm)
+      : file_(file), llm_(*llm), n_encoder_(llm->NumLayers(Stack::kEncoder)) {
     llm_.matrices.clear();
     llm_.vectors.clear();
   }
@@ -188,7 +190,7 @@ class Taker {
  private:
   // False where the tensor is none of the text model's parameters.
   bool Add(const GgufTensor& tensor) {
-    const Place place = PlaceOf(llm_, tensor.name);
+    const Place place = PlaceOf(llm_, n_encoder_, tensor.name);
     if (!place.counted) return false;
     const bool norm = place.name.find("_norm") != std::string_view::npos;
     if (tensor.n_dims < 2 || norm || !place.weight) {
@@ -244,6 +246,7 @@ class Taker {
 
   const GgufFile& file_;
   Llm& llm_;
+  const uint64_t n_encoder_;
   std::map<std::tuple<int, MatrixRole, uint64_t, uint64_t>, size_t> experts_;
 };
 

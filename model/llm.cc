@@ -88,7 +88,9 @@ const char* Layer::Kind() const {
   return recurrent.empty() ? AttentionKindName(cross.kind) : "recurrent";
 }
 
-bool Llm::EncoderDecoder() const { return NumLayers(Stack::kEncoder) > 0 && NumLayers(Stack::kDecoder) > 0; }
+bool Llm::EncoderDecoder() const {
+  return !layers.empty() && layers.front().stack == Stack::kEncoder && layers.back().stack == Stack::kDecoder;
+}
 
 uint64_t Llm::NumLayers(Stack stack) const {
   return static_cast<uint64_t>(

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "model/config_json.h"
+#include "model/file_tensors.h"
 #include "model/gguf_file.h"
 #include "model/presets.h"
 #include "model/read_gguf.h"
@@ -26,26 +27,6 @@ std::optional<fs::path> DescriptionIn(const fs::path& folder) {
     if (fs::is_regular_file(folder / name, error)) return folder / name;
   }
   return std::nullopt;
-}
-
-// The GGUF model in a folder, of several files where it is in shards. Throws BadInput where there are
-// several.
-std::optional<fs::path> GgufIn(const fs::path& folder) {
-  std::error_code error;
-  std::optional<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.ends_with(".gguf") || name.starts_with("mmproj")) continue;
-    const bool later_shard =
-        name.find("-of-") != std::string::npos && name.find("-00001-of-") == std::string::npos;
-    if (later_shard) continue;
-    if (found) {
-      throw BadInput({folder.string(), ""},
-                     "holds several models: " + found->filename().string() + ", " + name, "one of the files");
-    }
-    found = entry.path();
-  }
-  return found;
 }
 
 Llm OpenFile(const fs::path& path) {
@@ -71,7 +52,7 @@ Llm OpenModel(const std::string& what, const Where& where) {
       if (const auto weights = FindSafetensors(what)) TakeSafetensors(*weights, &llm);
       return llm;
     }
-    if (const auto file = GgufIn(path)) return ReadGguf(file->string());
+    if (const auto file = FindGgufIn(what)) return ReadGguf(*file);
     throw BadInput({what, ""}, "is a folder without a model", "one with a config.json, params.json or .gguf");
   }
   if (!what.empty() && (fs::exists(path, error) || LooksLikeGguf(what))) return OpenFile(path);

@@ -96,7 +96,7 @@ Llm GgufToLlm(const GgufFile& file, const std::string& path) {
   const GgufArch& arch = known != nullptr ? *known : kUnknown;
   Blueprint model = FillGgufBlueprint(keys, arch, RecipeOf(arch, path));
   if (arch.adjust != nullptr) arch.adjust(keys, &model);
-  model.llm.name = file.metadata.FindText("general.name").value_or("");
+  model.llm.name = OneLine(file.metadata.FindText("general.name").value_or(""), 200);
   if (model.llm.name.empty()) model.llm.name = std::filesystem::path(path).stem().string();
   model.llm.source = path;
   model.llm.model_type = keys.architecture();

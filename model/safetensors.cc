@@ -118,7 +118,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (dtype_.empty() || !shape_ || !offsets_ || offsets_->size() != 2) {
       Fail("lacks a part", "dtype, shape and two data_offsets");
     }
-    SafetensorsTensor tensor{name_, dtype_};
+    SafetensorsTensor tensor{.name = name_, .dtype = dtype_, .shape = *shape_};
     for (const uint64_t dim : *shape_) {
       if (dim != 0 && tensor.elements > kMostElements / dim)
         Fail("is larger than 2^60 elements", "a model's tensor");

@@ -17,6 +17,7 @@ struct SafetensorsTensor {
   std::string dtype;  // as in the file: "BF16", "F8_E4M3" …
   uint64_t elements = 1;
   uint64_t bytes = 0;
+  std::vector<uint64_t> shape{};
 };
 
 struct SafetensorsFile {

@@ -47,7 +47,8 @@ class Rules {
     group_ = first.n_kv_heads == 0 ? 0 : first.n_heads / first.n_kv_heads;
     for (const Layer& layer : llm.layers) n_experts_ = std::max(n_experts_, layer.ffn.n_experts);
     // In an encoder-decoder llama.cpp counts the encoder's layers only.
-    n_layers_ = llm.EncoderDecoder() ? llm.NumLayers(Stack::kEncoder) : llm.layers.size();
+    two_stacks_ = llm.EncoderDecoder();
+    n_layers_ = two_stacks_ ? llm.NumLayers(Stack::kEncoder) : llm.layers.size();
     seventy_b_ = n_layers_ == 80 && group_ > 1;
     Count();
   }
@@ -76,7 +77,7 @@ class Rules {
       case MatrixRole::kAttnQkv:
         return Qkv();
       case MatrixRole::kAttnOutput:
-        return llm_.EncoderDecoder() ? base_
+        return two_stacks_ ? base_
                                      : AttentionOutput();  // T5's is called attn_o, which no rule names
       case MatrixRole::kFfnDown:
       case MatrixRole::kExpertDown:
@@ -108,10 +109,10 @@ class Rules {
     const auto fixed = [](uint64_t n) {
       return std::string(20 - std::to_string(n).size(), '0') + std::to_string(n);
     };
-    if (!llm_.EncoderDecoder()) return fixed(static_cast<uint64_t>(matrix.layer)) + fixed(i);
+    if (!two_stacks_) return fixed(static_cast<uint64_t>(matrix.layer)) + fixed(i);
     const auto layer = static_cast<uint64_t>(matrix.layer);
     const bool encoder = llm_.layers[layer].stack == Stack::kEncoder;
-    const uint64_t before = encoder ? 0 : llm_.NumLayers(Stack::kEncoder);
+    const uint64_t before = encoder ? 0 : n_layers_;
     return (encoder ? "enc " : "dec ") + std::to_string(layer - before) + "." + fixed(i);
   }
 
@@ -188,6 +189,7 @@ class Rules {
   const Mix mix_;
   const BlockFormat* const base_;
   bool falcon_ = false;
+  bool two_stacks_ = false;
   bool seventy_b_ = false;
   uint64_t group_ = 0;  // query heads to a KV head in the first layer, 0 where that has none
   uint64_t n_experts_ = 0;

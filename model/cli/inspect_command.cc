@@ -9,6 +9,7 @@
 #include "model/cli/commands.h"
 #include "model/cli/output.h"
 #include "model/cli/table.h"
+#include "model/file_tensors.h"
 #include "model/kv_layout.h"
 #include "model/model_json.h"
 #include "model/open_model.h"
@@ -23,6 +24,7 @@ struct InspectOptions {
   std::string model;
   std::optional<std::string> context;
   CacheOptions cache;
+  bool tensors = false;
   bool json = false;
 };
 
@@ -187,6 +189,28 @@ std::string TotalsText(const Llm& llm, const KvLayout& kv, const KvFormats& form
   return table.Text();
 }
 
+std::string ShapeText(const std::vector<uint64_t>& shape) {
+  return shape.empty() ? "one" : fmt::format("{}", fmt::join(shape, " × "));
+}
+
+std::string TensorsText(const std::vector<FileTensor>& tensors) {
+  if (tensors.empty()) return "no tensors are in the files\n";
+  Table table({{"tensor", Align::kLeft}, {"shape", Align::kLeft}, {"format", Align::kLeft}, {"bytes"}});
+  for (const FileTensor& tensor : tensors) {
+    table.Add({OneLine(tensor.name, 100), ShapeText(tensor.shape), tensor.format, FormatCount(tensor.bytes)});
+  }
+  return table.Text();
+}
+
+nlohmann::ordered_json TensorsJson(const std::vector<FileTensor>& tensors) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const FileTensor& tensor : tensors) {
+    json.push_back(
+        {{"name", tensor.name}, {"shape", tensor.shape}, {"format", tensor.format}, {"bytes", tensor.bytes}});
+  }
+  return json;
+}
+
 void RunInspect(const InspectOptions& options) {
   const Llm llm = AsKept(options.cache, OpenModel(options.model, Argument("MODEL")));
   const KvFormats formats = FormatsOf(options.cache);
@@ -198,12 +222,14 @@ void RunInspect(const InspectOptions& options) {
     nlohmann::ordered_json json = {{"model", ModelJson(llm)}, {"context", context}};
     json["layers"] = LayersJson(llm);
     json["kv"] = KvJson(formats, kv, allocation);
+    if (options.tensors) json["tensors"] = TensorsJson(TensorsOf(options.model));
     json["warnings"] = llm.warnings;
     return Print(json);
   }
   std::string text =
       fmt::format("# {}{}\n\n", llm.name, llm.model_type.empty() ? "" : " (" + llm.model_type + ")");
   text += LayersText(llm, kv) + "\n" + TotalsText(llm, kv, formats, context);
+  if (options.tensors) text += "\n" + TensorsText(TensorsOf(options.model));
   for (const std::string& warning : llm.warnings) text += "\nwarning: " + warning + "\n";
   Print(text);
 }
@@ -220,6 +246,7 @@ void AddInspectCommand(CLI::App& app) {
   command->add_option("--context", options->context, "tokens in the cache (default: the model's length)")
       ->type_name("N");
   AddCacheOptions(*command, &options->cache);
+  command->add_flag("--tensors", options->tensors, "list the tensors of its files");
   command->add_flag("--json", options->json, "machine-readable, stable keys");
   command->callback([options] { RunInspect(*options); });
 }

@@ -27,6 +27,13 @@ TEST_F(CliTest, AGgufFileHasWeightsOfItsOwn) {
   EXPECT_NE(Run("inspect '" + path + "'").out.find("weights in the files"), std::string::npos);
   const auto inspected = nlohmann::json::parse(Run("inspect '" + path + "' --json").out);
   EXPECT_EQ(inspected["model"]["stored_weights"]["bytes_by_format"]["f32"], 4 * (6400 + 4096));
+  const auto tensors = nlohmann::json::parse(Run("inspect '" + path + "' --tensors --json").out)["tensors"];
+  ASSERT_EQ(tensors.size(), 2u);
+  EXPECT_EQ(tensors[1], nlohmann::json::parse(R"({"name":"blk.0.attn_q.weight","shape":[64,64],"format":"f32",
+                                                  "bytes":16384})"));
+  EXPECT_NE(Run("inspect '" + path + "' --tensors")
+                .out.find("| token_embd.weight   | 64 × 100 | f32    | 25,600 |"),
+            std::string::npos);
   ExpectRefused("inspect '" + File("cut.gguf", gguf.File().substr(0, 100)) + "'", "cut.gguf: ");
   ExpectRefused("predict llama-3.2-1b --weights stored --context 1k --bandwidth 20GB/s --flops 50GFLOP/s",
                 "\"stored\" needs a model file with weights");

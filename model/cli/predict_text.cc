@@ -30,8 +30,11 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
   }
   const std::string sequences = request.batch > 1 ? fmt::format(", {} sequences", request.batch) : "";
   table.Add({"KV cache at " + tokens + sequences, Bytes(p.memory.kv_bytes)});
-  table.Add({"weights", fmt::format("{} in {} ({:.2f} bits per weight)", Bytes(p.memory.weights_bytes),
-                                    request.weights.name, p.weights.bits_per_weight)});
+  table.Add({"weights",
+             fmt::format("{} {} ({:.2f} bits per weight)", Bytes(p.memory.weights_bytes),
+                         request.weights.mix == Mix::kStored ? "as the files store them"
+                                                             : fmt::format("in {}", request.weights.name),
+                         p.weights.bits_per_weight)});
   const std::string fits =
       !p.memory.fits ? "; the machine's memory is not known (--memory)"
       : *p.memory.fits && p.memory.total_bytes > *p.memory.available_bytes / 10 * 9
