@@ -178,7 +178,7 @@ TEST_F(CliTest, ComparesPeers) {
        {"| ggml | 1.2.3   | abc    | haswell", "A peer is faster in 1 of the 3 rows that both have",
         "- score_bias t5_bias f32, n 256, 8 heads, both ways, materialised, bias in f32, hot, 2 threads: "
         "ggml-1.2.3 150.0 µs, ours 200.0 µs; 1.33 times as fast",
-        "0.75 ◄", "2 rows have no counterpart of ours", "## Rotating Q and K", "16 heads of 128",
+        "0.75 ◄", "Rows without a counterpart of ours: 2.", "## Rotating Q and K", "16 heads of 128",
         "ggml-1.2.3 cpu_repack", "No limit (–)", "no such product", "24/8 heads of 128, alibi"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   }

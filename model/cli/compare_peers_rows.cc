@@ -218,7 +218,7 @@ std::string PeerTimeText(const MeasuredRow& row) {
 }
 
 std::string PeerRatioText(double ratio) {
-  return fmt::format("{:.{}f}", ratio, ratio < 10 ? 2 : 1) + (ratio < 1 ? kPeerFaster : "");
+  return fmt::format("{:.{}f}", ratio, ratio < 9.995 ? 2 : 1) + (ratio < 1 ? kPeerFaster : "");
 }
 
 std::string SubjectText(const RowName& name) {

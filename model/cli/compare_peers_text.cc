@@ -37,7 +37,7 @@ std::string FasterText(const std::vector<PeerComparison>& rows) {
     text = fmt::format("A peer is faster in {} of the {} rows that both have (marked{}):\n\n{}", faster, both,
                        kPeerFaster, lines);
   }
-  if (peers_only > 0) text += fmt::format("\n{} rows have no counterpart of ours: peers only.\n", peers_only);
+  if (peers_only > 0) text += fmt::format("\nRows without a counterpart of ours: {}.\n", peers_only);
   return text;
 }
 
