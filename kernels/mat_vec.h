@@ -33,7 +33,7 @@ class Activations {
 
   // What the kernels read of vector i; the layouts are theirs (mat_vec_layout.h).
   const float* Values(size_t i) const { return values_.data() + i * cols_; }
-  const uint8_t* Blocks(size_t i) const { return blocks_.data() + i * block_stride_; }
+  const uint8_t* Blocks(size_t i) const;  // starts at a cache line
 
  private:
   WeightDtype dtype_ = WeightDtype::kF32;
