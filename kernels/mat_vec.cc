@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/byte_dot-inl.h"
 #include "kernels/convert-inl.h"
@@ -23,76 +24,99 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ------------------------------------------------------------------------------------------- plain weights
 
-// One row's product with kVectors vectors. Four sums each hide the latency of an FMA.
-template <typename T, size_t kVectors>
-HWY_INLINE void DotPlain(const uint8_t* row, size_t cols, const float* const* x, float* const* y) {
+// y[i][r] = row r · x[i], rows stride bytes apart. At least four sums hide the latency of an FMA.
+template <typename T, size_t kVectors, size_t kRows>
+HWY_INLINE void DotPlain(const uint8_t* first_row, size_t stride, size_t cols, const float* const* x,
+                         float* const* y) {
   const hn::ScalableTag<float> d;
   const size_t lanes = hn::Lanes(d);
-  constexpr size_t kSums = kVectors == 1 ? 4 : 2;
-  const T* w = reinterpret_cast<const T*>(row);
-  hn::Vec<decltype(d)> sums[kVectors][kSums];
-  for (auto& of_vector : sums) {
-    for (auto& sum : of_vector) sum = hn::Zero(d);
+  constexpr size_t kSums = kVectors * kRows < 4 ? 4 / (kVectors * kRows) : 1;
+  hn::Vec<decltype(d)> sums[kSums][kVectors][kRows];
+  for (auto& some : sums) {
+    for (auto& of_vector : some) {
+      for (auto& sum : of_vector) sum = hn::Zero(d);
+    }
   }
+  const auto add = [&](size_t at, auto& to) HWY_ATTR {
+    hn::Vec<decltype(d)> w[kRows];
+    for (size_t r = 0; r < kRows; ++r) {
+      const T* row = reinterpret_cast<const T*>(first_row + r * stride);
+      if (at * sizeof(T) % 64 == 0) hwy::Prefetch(row + at + kWeightsAhead / sizeof(T));
+      w[r] = LoadF32(d, row + at);
+    }
+    for (size_t i = 0; i < kVectors; ++i) {
+      const auto of_x = hn::LoadU(d, x[i] + at);
+      for (size_t r = 0; r < kRows; ++r) to[i][r] = hn::MulAdd(w[r], of_x, to[i][r]);
+    }
+  };
   size_t c = 0;
   for (; c + kSums * lanes <= cols; c += kSums * lanes) {
-    for (size_t s = 0; s < kSums; ++s) {
-      const size_t at = c + s * lanes;
-      if (at * sizeof(T) % 64 == 0) hwy::Prefetch(row + at * sizeof(T) + kWeightsAhead);
-      const auto weights = LoadF32(d, w + at);
-      for (size_t i = 0; i < kVectors; ++i) {
-        sums[i][s] = hn::MulAdd(weights, hn::LoadU(d, x[i] + at), sums[i][s]);
-      }
-    }
+    for (size_t s = 0; s < kSums; ++s) add(c + s * lanes, sums[s]);
   }
-  for (; c + lanes <= cols; c += lanes) {
-    const auto weights = LoadF32(d, w + c);
-    for (size_t i = 0; i < kVectors; ++i) {
-      sums[i][0] = hn::MulAdd(weights, hn::LoadU(d, x[i] + c), sums[i][0]);
-    }
-  }
+  for (; c + lanes <= cols; c += lanes) add(c, sums[0]);
   const hn::CappedTag<float, 1> one;
   for (size_t i = 0; i < kVectors; ++i) {
-    for (size_t s = 1; s < kSums; ++s) sums[i][0] = hn::Add(sums[i][0], sums[i][s]);
-    float sum = hn::GetLane(hn::SumOfLanes(d, sums[i][0]));
-    for (size_t rest = c; rest < cols; ++rest) {
-      sum = hn::GetLane(hn::MulAdd(LoadF32(one, w + rest), hn::Set(one, x[i][rest]), hn::Set(one, sum)));
+    for (size_t r = 0; r < kRows; ++r) {
+      const T* row = reinterpret_cast<const T*>(first_row + r * stride);
+      for (size_t s = 1; s < kSums; ++s) sums[0][i][r] = hn::Add(sums[0][i][r], sums[s][i][r]);
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[0][i][r]));
+      for (size_t rest = c; rest < cols; ++rest) {
+        sum = hn::GetLane(hn::MulAdd(LoadF32(one, row + rest), hn::Set(one, x[i][rest]), hn::Set(one, sum)));
+      }
+      y[i][r] = sum;
     }
-    *y[i] = sum;
   }
 }
 
 // --------------------------------------------------------------------------------------------- all formats
 
+// Rows taken together share what is read of the vectors. Blocks with one vector are better off alone: they
+// wait for memory, and one row after the other is one stream of it.
+template <class X>
+constexpr size_t RowsTogether(size_t vectors) {
+  return vectors > 1 || std::is_same_v<X, float> ? 2 : 1;
+}
+
+template <size_t kVectors, size_t kRows>
+struct Together {
+  static constexpr size_t kV = kVectors, kR = kRows;
+};
+
 // Rows [first, end) for vectors [from, from + kVectors).
 template <class X, size_t kVectors, class Dot>
 HWY_INLINE void RowsTimes(const WeightMatrix& w, const X* const* x, size_t first, size_t end, float* y,
                           size_t from, const Dot& dot) {
+  constexpr size_t kRows = RowsTogether<X>(kVectors);
+  const size_t stride = w.RowBytes();
   float* to[kVectors];
-  for (size_t row = first; row < end; ++row) {
+  size_t row = first;
+  for (; row + kRows <= end; row += kRows) {
     for (size_t i = 0; i < kVectors; ++i) to[i] = y + (from + i) * w.rows + row;
-    dot(w.Row(row), w.cols, x + from, to);
+    dot(Together<kVectors, kRows>(), w.Row(row), stride, w.cols, x + from, to);
+  }
+  for (; row < end; ++row) {
+    for (size_t i = 0; i < kVectors; ++i) to[i] = y + (from + i) * w.rows + row;
+    dot(Together<kVectors, 1>(), w.Row(row), stride, w.cols, x + from, to);
   }
 }
 
 // A few rows at a time stay in the first-level cache for the vectors' next pass.
 constexpr size_t kRowsBytes = 16 << 10;
 
-// dot(kVectors as a constant)(row, cols, x, y)
 template <class X, class Dot>
 HWY_INLINE void MatrixTimes(const WeightMatrix& w, const X* const* x, size_t n, size_t first, size_t end,
                             float* y, const Dot& dot) {
-  const size_t step = n <= 4 ? end - first : std::max<size_t>(1, kRowsBytes / w.RowBytes());
+  const bool once = n == 1 || n == 2 || n == 4;
+  const size_t step = once ? end - first : std::max(RowsTogether<X>(4), kRowsBytes / w.RowBytes());
   for (size_t row = first; row < end; row += step) {
     const size_t last = std::min(end, row + step);
     size_t i = 0;
-    for (; i + 4 <= n; i += 4)
-      RowsTimes<X, 4>(w, x, row, last, y, i, dot(std::integral_constant<size_t, 4>()));
+    for (; i + 4 <= n; i += 4) RowsTimes<X, 4>(w, x, row, last, y, i, dot);
     if (i + 2 <= n) {
-      RowsTimes<X, 2>(w, x, row, last, y, i, dot(std::integral_constant<size_t, 2>()));
+      RowsTimes<X, 2>(w, x, row, last, y, i, dot);
       i += 2;
     }
-    if (i < n) RowsTimes<X, 1>(w, x, row, last, y, i, dot(std::integral_constant<size_t, 1>()));
+    if (i < n) RowsTimes<X, 1>(w, x, row, last, y, i, dot);
   }
 }
 
@@ -100,10 +124,11 @@ template <typename T>
 void PlainTimes(const WeightMatrix& w, const Activations& x, size_t first, size_t end, float* y) {
   const float* vectors[kMostVectors];
   for (size_t i = 0; i < x.n(); ++i) vectors[i] = x.Values(i);
-  MatrixTimes(w, vectors, x.n(), first, end, y, [](auto count) HWY_ATTR {
-    return [](const uint8_t* row, size_t cols, const float* const* v, float* const* to)
-               HWY_ATTR { DotPlain<T, decltype(count)::value>(row, cols, v, to); };
-  });
+  MatrixTimes(w, vectors, x.n(), first, end, y,
+              [](auto together, const uint8_t* row, size_t stride, size_t cols, const float* const* v,
+                 float* const* to) HWY_ATTR {
+                DotPlain<T, decltype(together)::kV, decltype(together)::kR>(row, stride, cols, v, to);
+              });
 }
 
 template <class Format>
@@ -111,15 +136,16 @@ void BlocksTimes(const WeightMatrix& w, const Activations& x, size_t first, size
   using X = typename Format::X;
   const X* vectors[kMostVectors];
   for (size_t i = 0; i < x.n(); ++i) vectors[i] = reinterpret_cast<const X*>(x.Blocks(i));
-  MatrixTimes(w, vectors, x.n(), first, end, y, [](auto count) HWY_ATTR {
-    return [](const uint8_t* row, size_t cols, const X* const* v, float* const* to) HWY_ATTR {
-      if constexpr (X::kBlocks == 1) {
-        DotSuperBlocks<Format, decltype(count)::value>(row, cols, v, to);
-      } else {
-        DotBlocks<Format, decltype(count)::value>(row, cols, v, to);
-      }
-    };
-  });
+  MatrixTimes(w, vectors, x.n(), first, end, y,
+              [](auto together, const uint8_t* row, size_t stride, size_t cols, const X* const* v,
+                 float* const* to) HWY_ATTR {
+                constexpr size_t kV = decltype(together)::kV, kR = decltype(together)::kR;
+                if constexpr (X::kBlocks == 1) {
+                  DotSuperBlocks<Format, kV, kR>(row, stride, cols, v, to);
+                } else {
+                  DotBlocks<Format, kV, kR>(row, stride, cols, v, to);
+                }
+              });
 }
 
 void MatVecT(const WeightMatrix& w, const Activations& x, size_t first, size_t end, float* y) {
@@ -146,7 +172,6 @@ void MatVecT(const WeightMatrix& w, const Activations& x, size_t first, size_t e
 // Rounds n numbers (a multiple of 32) to int8, the largest magnitude to 127. Returns the scale.
 HWY_INLINE float Quantise(const float* x, size_t n, int8_t* q) {
   const hn::CappedTag<float, 16> d;
-  const hn::RebindToSigned<decltype(d)> d32;
   const hn::Rebind<int8_t, decltype(d)> d8;
   const size_t lanes = hn::Lanes(d);
   auto largest = hn::Zero(d);
@@ -157,7 +182,6 @@ HWY_INLINE float Quantise(const float* x, size_t n, int8_t* q) {
     const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, x + i), inverse));
     hn::StoreU(hn::DemoteTo(d8, rounded), d8, q + i);
   }
-  (void)d32;
   return most / 127;
 }
 
@@ -168,36 +192,47 @@ HWY_INLINE int32_t SumOf(const int8_t* q) {
   return sum;
 }
 
+// −factor · the sum of four neighbours of `a`, and of `b` where there is one.
+template <int kFactor>
+HWY_INLINE void OffsetsOf(const int8_t* a, const int8_t* b, int32_t* offset) {
+  const DU8 du;
+  const DI8 di;
+  const DI32 d32;
+  const auto one = hn::Set(du, 1);
+  for (size_t i = 0; i < 64; i += hn::Lanes(du)) {
+    auto sum = AddFours(hn::Zero(d32), one, hn::LoadU(di, a + i));
+    if (b != nullptr) sum = AddFours(sum, one, hn::LoadU(di, b + i));
+    hn::StoreU(hn::Mul(sum, hn::Set(d32, -kFactor)), d32, offset + i / 4);
+  }
+}
+
 void PrepareQ80(const float* x, size_t cols, uint8_t* out) {
+  constexpr size_t kBlocks = ActivationsQ80::kBlocks;
   auto* group = reinterpret_cast<ActivationsQ80*>(out);
-  for (size_t block = 0; block < cols / 32; ++block) {
-    const size_t b = block % 2;
-    if (b == 0) std::memset(group, 0, sizeof(*group));
-    const float scale = Quantise(x + 32 * block, 32, group->q + 32 * b);
-    for (size_t i = 0; i < 8; ++i) {
-      group->scale[8 * b + i] = scale;
-#if ROPELINE_BYTE_DOT
-      group->offset[8 * b + i] = -128 * SumOf<4>(group->q + 32 * b + 4 * i);
-#endif
+  for (size_t block = 0; block < cols / 32; block += kBlocks, ++group) {
+    const size_t count = std::min(kBlocks, cols / 32 - block);
+    if (count < kBlocks) std::memset(group, 0, sizeof(*group));
+    for (size_t b = 0; b < count; ++b) {
+      std::fill_n(group->scale + 8 * b, 8, Quantise(x + 32 * (block + b), 32, group->q + 32 * b));
     }
-    if (b == 1) ++group;
+    // Where weights are read as q + 128.
+    if constexpr (ROPELINE_BYTE_DOT) OffsetsOf<128>(group->q, nullptr, group->offset);
   }
 }
 
 void PrepareQ40(const float* x, size_t cols, uint8_t* out) {
+  constexpr size_t kBlocks = ActivationsQ40::kBlocks;
   auto* group = reinterpret_cast<ActivationsQ40*>(out);
-  for (size_t block = 0; block < cols / 32; ++block) {
-    const size_t b = block % 4;
-    if (b == 0) std::memset(group, 0, sizeof(*group));
-    int8_t q[32];
-    const float scale = Quantise(x + 32 * block, 32, q);
-    std::memcpy(group->low + 16 * b, q, 16);
-    std::memcpy(group->high + 16 * b, q + 16, 16);
-    for (size_t i = 0; i < 4; ++i) {
-      group->scale[4 * b + i] = scale;
-      group->offset[4 * b + i] = -8 * (SumOf<4>(q + 4 * i) + SumOf<4>(q + 16 + 4 * i));
+  for (size_t block = 0; block < cols / 32; block += kBlocks, ++group) {
+    const size_t count = std::min(kBlocks, cols / 32 - block);
+    if (count < kBlocks) std::memset(group, 0, sizeof(*group));
+    for (size_t b = 0; b < count; ++b) {
+      int8_t q[32];
+      std::fill_n(group->scale + 4 * b, 4, Quantise(x + 32 * (block + b), 32, q));
+      std::memcpy(group->low + 16 * b, q, 16);
+      std::memcpy(group->high + 16 * b, q + 16, 16);
     }
-    if (b == 3) ++group;
+    OffsetsOf<8>(group->low, group->high, group->offset);
   }
 }
 

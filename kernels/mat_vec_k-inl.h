@@ -191,24 +191,32 @@ struct FormatQ6K {
   }();
 };
 
-template <class Format, size_t kVectors>
-HWY_INLINE void DotSuperBlocks(const uint8_t* row, size_t cols, const typename Format::X* const* vectors,
-                               float* const* y) {
+// y[i][r] = row r · x[i], rows stride bytes apart.
+template <class Format, size_t kVectors, size_t kRows>
+HWY_INLINE void DotSuperBlocks(const uint8_t* first_row, size_t stride, size_t cols,
+                               const typename Format::X* const* vectors, float* const* y) {
   const DF32 df;
-  hn::Vec<DF32> sums[kVectors];
-  hn::Vec<D4F> corrections[kVectors];
+  hn::Vec<DF32> sums[kRows][kVectors];
+  hn::Vec<D4F> corrections[kRows][kVectors];
   const typename Format::X* x[kVectors];
   for (size_t i = 0; i < kVectors; ++i) {
-    sums[i] = hn::Zero(df), corrections[i] = hn::Zero(D4F()), x[i] = vectors[i];
+    for (size_t r = 0; r < kRows; ++r) sums[r][i] = hn::Zero(df), corrections[r][i] = hn::Zero(D4F());
+    x[i] = vectors[i];
   }
   for (size_t b = 0; b < cols / 256; ++b) {
-    const uint8_t* block = row + b * Format::kBlockBytes;
-    for (size_t line = 0; line < Format::kBlockBytes; line += 64) hwy::Prefetch(block + kWeightsAhead + line);
-    Format::template Sum<kVectors>(block, x, sums, corrections);
+    for (size_t r = 0; r < kRows; ++r) {
+      const uint8_t* block = first_row + r * stride + b * Format::kBlockBytes;
+      for (size_t line = 0; line < Format::kBlockBytes; line += 64)
+        hwy::Prefetch(block + kWeightsAhead + line);
+      Format::template Sum<kVectors>(block, x, sums[r], corrections[r]);
+    }
     for (size_t i = 0; i < kVectors; ++i) ++x[i];
   }
   for (size_t i = 0; i < kVectors; ++i) {
-    *y[i] = hn::GetLane(hn::SumOfLanes(df, sums[i])) + hn::GetLane(hn::SumOfLanes(D4F(), corrections[i]));
+    for (size_t r = 0; r < kRows; ++r) {
+      y[i][r] =
+          hn::GetLane(hn::SumOfLanes(df, sums[r][i])) + hn::GetLane(hn::SumOfLanes(D4F(), corrections[r][i]));
+    }
   }
 }
 
