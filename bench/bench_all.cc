@@ -71,6 +71,7 @@ int Main(int argc, char** argv) {
   AddAttentionRows(plan, &rows, &skipped);
   AddRetrievalRows(plan, &rows);
   AddKvCacheRows(plan, &rows, &skipped);
+  AddWeightRows(plan, &rows);
   if (plan.peers) AddPeerRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {

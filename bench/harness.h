@@ -85,6 +85,9 @@ void AddAttentionRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skip
 void AddRetrievalRows(const Plan& plan, std::vector<Row>* rows);
 void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 
+// weights: stored matrices times a few vectors.
+void AddWeightRows(const Plan& plan, std::vector<Row>* rows);
+
 // Other libraries beside rows of ours that are in `rows` already (bench/peer).
 void AddPeerRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 

@@ -41,6 +41,8 @@ namespace ropeline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET != HWY_SCALAR
+
 // The vectors of a product: up to 64 bytes, and 128-bit ones where a vector's length is not known.
 #if HWY_HAVE_SCALABLE
 using DU8 = hn::FixedTag<uint8_t, 16>;
@@ -97,6 +99,8 @@ HWY_INLINE hn::Vec<DI32> AddFours(hn::Vec<DI32> sum, hn::Vec<DU8> w, hn::Vec<DI8
   return AddProducts(sum, MulPairs(w, x), hn::Set(DI16(), 1));
 #endif
 }
+
+#endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ropeline

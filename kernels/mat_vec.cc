@@ -16,6 +16,7 @@
 #include "kernels/mat_vec_blocks-inl.h"
 #include "kernels/mat_vec_k-inl.h"
 #include "kernels/mat_vec_layout.h"
+#include "kernels/mat_vec_scalar-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ropeline {
@@ -195,6 +196,9 @@ HWY_INLINE int32_t SumOf(const int8_t* q) {
 // −factor · the sum of four neighbours of `a`, and of `b` where there is one.
 template <int kFactor>
 HWY_INLINE void OffsetsOf(const int8_t* a, const int8_t* b, int32_t* offset) {
+#if HWY_TARGET == HWY_SCALAR
+  (void)a, (void)b, (void)offset;  // weights are read with their sign
+#else
   const DU8 du;
   const DI8 di;
   const DI32 d32;
@@ -204,6 +208,7 @@ HWY_INLINE void OffsetsOf(const int8_t* a, const int8_t* b, int32_t* offset) {
     if (b != nullptr) sum = AddFours(sum, one, hn::LoadU(di, b + i));
     hn::StoreU(hn::Mul(sum, hn::Set(d32, -kFactor)), d32, offset + i / 4);
   }
+#endif
 }
 
 void PrepareQ80(const float* x, size_t cols, uint8_t* out) {
@@ -343,6 +348,11 @@ Cost MatVecCost(WeightDtype dtype, size_t rows, size_t cols, size_t n) {
   const auto vectors = static_cast<double>(n);
   return {static_cast<double>(rows * WeightRowBytes(dtype, cols)) + 4 * vectors * static_cast<double>(cols),
           4 * vectors * static_cast<double>(rows), 2 * weights * vectors};
+}
+
+Cost PrepareCost(WeightDtype dtype, size_t cols, size_t n) {
+  const double numbers = static_cast<double>(cols) * static_cast<double>(n);
+  return {4 * numbers, (IsBlocked(dtype) ? 1 : 4) * numbers, 0};
 }
 
 }  // namespace ropeline

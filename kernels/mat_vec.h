@@ -48,6 +48,10 @@ void MatVec(const WeightMatrix& w, const Activations& x, size_t first_row, size_
 // Reads the matrix once and x [n, cols] as f32 once, writes y [n, rows]; two flops a weight and vector.
 Cost MatVecCost(WeightDtype dtype, size_t rows, size_t cols, size_t n);
 
+// Reads n vectors of cols, writes them as one byte a number for the formats in blocks, as they are for
+// others.
+Cost PrepareCost(WeightDtype dtype, size_t cols, size_t n);
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_KERNELS_MAT_VEC_H_

@@ -24,6 +24,8 @@ namespace ropeline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET != HWY_SCALAR
+
 // How far ahead of the row's bytes the next ones are asked for. The hardware's own prefetcher stops at the
 // end of each page of 4 KiB and starts late in the next; from a page ahead on that no longer shows
 // (measured: 10.1 GB/s at 512 bytes, 10.9 at 1 KiB, 11.4 at 2 KiB, 12.3 at 4 and 8 KiB where plain reading
@@ -207,6 +209,8 @@ HWY_INLINE void DotBlocks(const uint8_t* first_row, size_t stride, size_t cols,
     for (size_t r = 0; r < kRows; ++r) y[i][r] = hn::GetLane(hn::SumOfLanes(df, sums[i][r]));
   }
 }
+
+#endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ropeline

@@ -25,6 +25,8 @@ namespace ropeline {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HWY_TARGET != HWY_SCALAR
+
 using D4F = hn::FixedTag<float, 4>;
 using D4I = hn::FixedTag<int32_t, 4>;
 using D8S = hn::FixedTag<int16_t, 8>;
@@ -219,6 +221,8 @@ HWY_INLINE void DotSuperBlocks(const uint8_t* first_row, size_t stride, size_t c
     }
   }
 }
+
+#endif  // HWY_TARGET != HWY_SCALAR
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ropeline

@@ -169,8 +169,60 @@ std::string FamilyOf(const std::string& term, bool decode) {
   return product ? (decode ? "weights" : "linear") : term;
 }
 
+// A product's share of a pass: `count` of them, each with so many tokens.
+std::optional<KernelTime> ProductTime(const Pass& pass, const ProductShape& product, double tokens) {
+  if (product.format == nullptr) return std::nullopt;
+  const auto rows = static_cast<double>(product.rows), cols = static_cast<double>(product.cols);
+  // A prompt's tokens go through together; a step's are a few vectors.
+  return !pass.decode() && tokens > 1 ? pass.sources.weights.MatMul(*product.format, rows, cols, tokens)
+                                      : pass.sources.weights.MatVec(*product.format, rows, cols, tokens);
+}
+
+// The products of `sum`, `passes` times with `tokens` tokens each; every format's rows, or the limit.
+void SetProducts(const Pass& pass, const WeightSum& sum, double passes, double tokens, Term* term) {
+  LayerSum times;
+  for (const ProductShape& product : sum.products) {
+    const auto time = ProductTime(pass, product, tokens);
+    if (!time) {
+      term->note =
+          fmt::format("at its limit: no rows {}/{}", FamilyOf(term->name, pass.decode()),
+                      product.format == nullptr ? "of tensors in several formats" : product.format->name);
+      return;
+    }
+    times.Add(*time, product.count * passes);
+    if (!pass.decode() && tokens > 1) continue;
+    const auto ready =
+        pass.sources.weights.Prepare(*product.format, static_cast<double>(product.cols), tokens);
+    if (ready) times.Add(*ready, product.inputs * passes);
+  }
+  if (!times.empty()) times.Set(1, term);
+}
+
+// Experts: the distinct ones of a step or a chunk, each with its share of the tokens.
+void SetExperts(const Pass& pass, double passes, double tokens, Term* term) {
+  LayerSum times;
+  for (const ExpertSum& group : pass.work.weights->sums.experts) {
+    const double distinct = group.Distinct(tokens);
+    const double each = std::max(1.0, static_cast<double>(group.n_active) * tokens / distinct);
+    for (const ProductShape& product : group.sum.products) {
+      const auto time = ProductTime(pass, product, each);
+      if (!time) {
+        term->note =
+            fmt::format("at its limit: no rows {}/{}", FamilyOf(term->name, pass.decode()),
+                        product.format == nullptr ? "of tensors in several formats" : product.format->name);
+        return;
+      }
+      times.Add(*time, product.count / static_cast<double>(group.n_experts) * distinct * passes);
+    }
+  }
+  if (!times.empty()) times.Set(1, term);
+}
+
 KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
   KernelTerms result{std::move(terms), {}};
+  const double chunk = pass.work.prefill_chunk == 0
+                           ? pass.tokens()
+                           : std::min(pass.tokens(), static_cast<double>(pass.work.prefill_chunk));
   for (Term& term : result.terms) {
     if (term.name == "attention") {
       SetAttention(pass, &Layer::self, &term, &result.missing);
@@ -180,6 +232,16 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
       SetAppend(pass, &term);
     } else if (term.name == "position_encoding") {
       SetPosition(pass, &term);
+    } else if (term.name == "weights") {
+      SetProducts(pass, pass.work.weights->sums.decode_layers, 1, pass.sequences(), &term);
+    } else if (term.name == "lm_head") {
+      const WeightSums& sums = pass.work.weights->sums;
+      SetProducts(pass, pass.decode() ? sums.decode_head : sums.prefill_head, 1, pass.sequences(), &term);
+    } else if (term.name == "linear") {
+      SetProducts(pass, pass.work.weights->sums.prefill_layers, pass.tokens() / chunk, chunk, &term);
+    } else if (term.name == "experts") {
+      SetExperts(pass, pass.decode() ? 1 : pass.tokens() / chunk, pass.decode() ? pass.sequences() : chunk,
+                 &term);
     } else if (term.source != TermSource::kMeasured) {
       const auto& rows = pass.machine.rows;
       const std::string family = FamilyOf(term.name, pass.decode());

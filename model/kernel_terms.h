@@ -6,8 +6,10 @@
 //   cache_append                rows kv_cache/append; decode × sequences
 //   position_encoding           rows of the encoding (encoding_time.h). A score bias: inside attention, where
 //                               attention has rows with and without it; it then moves no bytes of its own
-//   weights, linear             no kernels of ours yet
-// A term without rows stands at its limit, and its note says which rows it lacks.
+//   weights, lm_head            rows weights/matvec and weights/prepare (weight_rates.h), a sum over matrices
+//   linear                      rows linear/matmul, the chunk's tokens at a time
+//   experts                     as weights or linear: the distinct experts, each with its share of the tokens
+// A term, or one format of its matrices, without rows: it stands at its limit and its note says what it lacks.
 #ifndef ROPELINE_MODEL_KERNEL_TERMS_H_
 #define ROPELINE_MODEL_KERNEL_TERMS_H_
 
@@ -17,6 +19,7 @@
 #include "model/kernel_rates.h"
 #include "model/limit_terms.h"
 #include "model/measured_encoding.h"
+#include "model/weight_rates.h"
 
 namespace ropeline {
 
@@ -28,9 +31,10 @@ struct KernelTerms {
 // What a machine's rows say of this suite's kernels, sorted out once for many predictions.
 struct KernelSources {
   KernelSources(const Machine& machine, int threads)
-      : rates(machine, threads), encodings(MeasuredEncodings(machine, threads)) {}
+      : rates(machine, threads), weights(machine, threads), encodings(MeasuredEncodings(machine, threads)) {}
 
   KernelRates rates;
+  WeightRates weights;
   std::vector<MeasuredEncoding> encodings;
 };
 

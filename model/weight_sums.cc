@@ -21,9 +21,36 @@ bool IsHead(MatrixRole role) {
   return role == MatrixRole::kTokenEmbedding || role == MatrixRole::kOutput || role == MatrixRole::kPooler;
 }
 
-void Add(const WeightTensor& tensor, WeightSum* sum) {
+bool HasInputOfItsOwn(const Llm& llm, const Matrix& matrix) {
+  switch (matrix.role) {
+    case MatrixRole::kAttnK:
+    case MatrixRole::kAttnV:
+    case MatrixRole::kAttnGate:
+    case MatrixRole::kAttnKvA:
+    case MatrixRole::kCrossV:
+    case MatrixRole::kExpertUp:
+    case MatrixRole::kSharedUp:
+      return false;
+    case MatrixRole::kFfnUp:
+      return matrix.layer < 0 || llm.layers[static_cast<size_t>(matrix.layer)].ffn.kind != FfnKind::kGated;
+    default:
+      return true;
+  }
+}
+
+void Add(const Llm& llm, const WeightTensor& tensor, WeightSum* sum) {
+  const Matrix& matrix = tensor.matrix;
+  const auto count = static_cast<double>(matrix.count);
   sum->bytes += static_cast<double>(tensor.bytes);
-  sum->elements += static_cast<double>(tensor.matrix.Elements());
+  sum->elements += static_cast<double>(matrix.Elements());
+  auto known = std::find_if(sum->products.begin(), sum->products.end(), [&](const ProductShape& product) {
+    return product.format == tensor.format && product.rows == matrix.rows && product.cols == matrix.cols;
+  });
+  if (known == sum->products.end()) {
+    known = sum->products.insert(known, {tensor.format, matrix.rows, matrix.cols, 0, 0});
+  }
+  known->count += count;
+  if (HasInputOfItsOwn(llm, matrix)) known->inputs += count;
 }
 
 ExpertSum* GroupOf(const Matrix& matrix, std::vector<ExpertSum>* groups) {
@@ -66,12 +93,12 @@ WeightSums SumWeights(const Llm& llm, const std::vector<WeightTensor>& tensors, 
     }
     const MatrixUse use = llm.UseOf(matrix);
     if (IsExpert(matrix.role)) {
-      if (use.decode) Add(tensor, &GroupOf(matrix, &sums.experts)->sum);
+      if (use.decode) Add(llm, tensor, &GroupOf(matrix, &sums.experts)->sum);
       continue;
     }
-    if (use.decode) Add(tensor, IsHead(matrix.role) ? &sums.decode_head : &sums.decode_layers);
-    if (use.prefill_each) Add(tensor, &sums.prefill_layers);
-    if (use.prefill_last) Add(tensor, &sums.prefill_head);
+    if (use.decode) Add(llm, tensor, IsHead(matrix.role) ? &sums.decode_head : &sums.decode_layers);
+    if (use.prefill_each) Add(llm, tensor, &sums.prefill_layers);
+    if (use.prefill_last) Add(llm, tensor, &sums.prefill_head);
   }
   return sums;
 }

@@ -7,15 +7,25 @@
 #include <vector>
 
 #include "kernels/cost.h"
+#include "model/block_format.h"
 #include "model/llm.h"
 
 namespace ropeline {
 
 struct WeightTensor;
 
+// `count` matrices [rows, cols] of one format. `inputs` of them take an input that no matrix before them
+// took: k and v take q's, up takes gate's.
+struct ProductShape {
+  const BlockFormat* format = nullptr;  // nullptr: stored in several
+  uint64_t rows = 0, cols = 0;
+  double count = 0, inputs = 0;
+};
+
 struct WeightSum {
   double bytes = 0;
-  double elements = 0;  // of matrices: 2 flops for each and token
+  double elements = 0;                   // of matrices: 2 flops for each and token
+  std::vector<ProductShape> products{};  // those matrices, each shape once
 };
 
 // All layers whose mixtures have these counts; sums over all experts.

@@ -1,0 +1,151 @@
+// weights: a stored matrix times the vectors of a decode step, in shapes of real models.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/harness.h"
+#include "kernels/hash.h"
+#include "kernels/mat_vec.h"
+#include "kernels/memory.h"
+
+namespace ropeline {
+
+namespace {
+
+struct Product {
+  WeightDtype dtype;
+  size_t rows, cols, n = 1;  // n vectors
+  Cache cache = Cache::kCold;
+};
+
+// A thread's share of the matrix, `slots` of them one after another.
+struct Ring {
+  std::string row;
+  Mapping memory;
+  Activations x;
+  std::vector<float> y;
+};
+
+// Google Benchmark runs a row several times while it looks for the number of iterations: the ring is kept
+// until that thread's next row.
+Ring& RingFor(const Row& row, int thread, const Product& product, size_t rows, size_t slots) {
+  static std::mutex mutex;
+  static auto* const rings = new std::vector<Ring>(4096);
+  Ring& ring = rings->at(static_cast<size_t>(thread));
+  if (ring.row == row.name.Text()) return ring;
+  const size_t row_bytes = WeightRowBytes(product.dtype, product.cols), bytes = slots * rows * row_bytes;
+  if (ring.memory.Bytes() < bytes) {
+    const std::lock_guard lock(mutex);  // one thread at a time: what they share is the system's memory
+    ring.memory = Mapping();
+    ring.memory = Mapping(bytes, Pages::kHuge);
+  }
+  // A few rows are made up; the rest are copies of them.
+  const size_t made = std::min<size_t>(slots * rows, 64);
+  auto* data = static_cast<uint8_t*>(ring.memory.Data());
+  const float deviation = 1 / std::sqrt(static_cast<float>(product.cols));
+  FillWeights(product.dtype, product.cols, 0, made, 1, deviation, data);
+  for (size_t at = made * row_bytes; at < bytes; at += made * row_bytes) {
+    std::memcpy(data + at, data, std::min(made * row_bytes, bytes - at));
+  }
+  std::vector<float> x(product.n * product.cols);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = HashToFloat(i, 3);
+  ring.x.Prepare(product.dtype, x.data(), product.n, product.cols);
+  ring.y.assign(product.n * rows, 0);
+  ring.row = row.name.Text();
+  return ring;
+}
+
+// Rows of thread t of T; the first ones have one more where they do not share out evenly.
+size_t RowsOf(size_t rows, size_t thread, size_t threads) {
+  return rows / threads + (thread < rows % threads ? 1 : 0);
+}
+
+// The vectors are made ready once: an engine does so once for all matrices of a width (prepare rows).
+void MatVecBody(benchmark::State& state, const Row& row, const Topology& topology, const Product& product,
+                size_t slots) {
+  BeginRow(state, row, topology);
+  const auto thread = static_cast<size_t>(state.thread_index());
+  const size_t rows = RowsOf(product.rows, thread, static_cast<size_t>(row.threads));
+  Ring& ring = RingFor(row, state.thread_index(), product, rows, slots);
+  WeightMatrix w{product.dtype, rows, product.cols, ring.memory.Data()};
+  size_t next = 0;
+  TimeCalls(state, row, [&] {
+    w.data = static_cast<const uint8_t*>(ring.memory.Data()) + next * w.Bytes();
+    MatVec(w, ring.x, 0, rows, ring.y.data());
+    benchmark::ClobberMemory();
+    next = next + 1 == slots ? 0 : next + 1;
+  });
+}
+
+void AddMatVec(const Plan& plan, const Product& product, int threads, std::vector<Row>* rows) {
+  Row row;
+  row.name = {"weights", "matvec", WeightDtypeName(product.dtype), plan.targets.front(), {}};
+  row.name.With("n", product.n).With("rows", product.rows).With("cols", product.cols);
+  row.name.With("cache", product.cache == Cache::kHot ? "hot" : "cold");
+  row.name.With("threads", static_cast<size_t>(threads));
+  row.threads = threads;
+  row.cost = MatVecCost(product.dtype, product.rows, product.cols, product.n);
+  row.items = static_cast<double>(product.rows) * static_cast<double>(product.cols);  // weights
+  row.traffic = Traffic::kRead;
+  row.cold = product.cache == Cache::kCold;
+  row.working_set_bytes = row.cost.Bytes();
+  const size_t slots = RingSlots(plan, row.working_set_bytes, product.cache);
+  row.working_set_bytes *= static_cast<double>(slots);
+  row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
+    MatVecBody(state, self, topology, product, slots);
+  };
+  rows->push_back(std::move(row));
+}
+
+// What it takes to make one vector ready, on one thread: each thread of a step does it for itself.
+void AddPrepare(const Plan& plan, WeightDtype dtype, size_t cols, std::vector<Row>* rows) {
+  Row row;
+  row.name = {"weights", "prepare", WeightDtypeName(dtype), plan.targets.front(), {}};
+  row.name.With("n", 1).With("cols", cols).With("cache", "hot").With("threads", 1);
+  row.cost = PrepareCost(dtype, cols, 1);
+  row.items = static_cast<double>(cols);
+  row.traffic = Traffic::kCopy;
+  row.working_set_bytes = row.cost.Bytes();
+  row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    std::vector<float> x(cols);
+    for (size_t i = 0; i < cols; ++i) x[i] = HashToFloat(i, 3);
+    Activations ready;
+    TimeCalls(state, self, [&] {
+      ready.Prepare(dtype, x.data(), 1, cols);
+      benchmark::ClobberMemory();
+    });
+  };
+  rows->push_back(std::move(row));
+}
+
+}  // namespace
+
+void AddWeightRows(const Plan& plan, std::vector<Row>* rows) {
+  std::vector<Product> products;
+  const auto add = [&](size_t matrix_rows, size_t cols, size_t n, Cache cache) {
+    for (const WeightDtype dtype : kAllWeightDtypes) products.push_back({dtype, matrix_rows, cols, n, cache});
+  };
+  add(8192, 3072, 1, Cache::kCold);  // Llama 3.2 3B: gate and up
+  if (!plan.quick) {
+    add(3072, 8192, 1, Cache::kCold);  // its down
+    add(2048, 2048, 1, Cache::kCold);  // Llama 3.2 1B: q, o
+    add(512, 2048, 1, Cache::kCold);   // its k and v
+    add(512, 2048, 1, Cache::kHot);
+    for (const size_t n : {2, 4, 8}) add(8192, 3072, n, Cache::kCold);
+  }
+  for (const Product& product : products) {
+    for (const int threads : plan.threads) AddMatVec(plan, product, threads, rows);
+  }
+  for (const WeightDtype dtype : kAllWeightDtypes) {
+    for (const size_t cols : {2048, 8192}) {
+      if (IsBlocked(dtype) && !(plan.quick && cols == 8192)) AddPrepare(plan, dtype, cols, rows);
+    }
+  }
+}
+
+}  // namespace ropeline
