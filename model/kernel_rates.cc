@@ -51,9 +51,15 @@ std::optional<KernelSeries> SeriesOf(const RowName& name) {
     if (count == 0 || count > 1 << 28) return std::nullopt;  // no row of ours
   }
   const bool same_causal = name.Arg("causal") == nullptr || name.Count("causal") == causal;
-  if (*h % *hkv != 0 || !same_causal || (prefill && name.Count("m") != n)) return std::nullopt;
+  if (*h % *hkv != 0 || !same_causal) return std::nullopt;
   KernelSeries series;
   series.operation = *operation;
+  if (prefill && name.Count("m") != n) {
+    const auto queries = name.Count("m");
+    if (!queries || *queries == 0 || *queries > *n || *causal == 0) return std::nullopt;
+    series.operation = KernelOperation::kChunk;
+    series.queries = static_cast<double>(*queries);
+  }
   series.format = name.dtype;
   series.shape.kind = AttentionKind::kFull;
   series.shape.n_heads = *h;
@@ -68,8 +74,8 @@ std::optional<KernelSeries> SeriesOf(const RowName& name) {
 
 auto Key(const KernelSeries& series) {
   const Attention& shape = series.shape;
-  return std::make_tuple(series.operation, series.format, shape.n_heads, shape.n_kv_heads, shape.d_head_k,
-                         shape.causal, series.bias, series.cold);
+  return std::make_tuple(series.operation, series.format, series.queries, shape.n_heads, shape.n_kv_heads,
+                         shape.d_head_k, shape.causal, series.bias, series.cold);
 }
 
 double Group(const Attention& attention) {
@@ -79,10 +85,12 @@ double Group(const Attention& attention) {
 double LogRatio(double a, double b) { return std::abs(std::log(a / b)); }
 
 // How far a row's shape is from a layer's; compares as the header says.
-auto Distance(const KernelSeries& series, const Attention& attention) {
-  const bool prefill = series.operation == KernelOperation::kPrefill;
+auto Distance(const KernelSeries& series, const Attention& attention, double queries = 0) {
+  const bool prefill =
+      series.operation == KernelOperation::kPrefill || series.operation == KernelOperation::kChunk;
   const bool append = series.operation == KernelOperation::kAppend;
   return std::make_tuple(
+      series.queries == queries ? 0 : LogRatio(series.queries, queries),
       prefill && series.shape.causal != attention.causal,
       append ? 0 : LogRatio(Group(series.shape), Group(attention)),
       LogRatio(static_cast<double>(series.shape.d_head_k + series.shape.d_head_v),
@@ -110,10 +118,18 @@ double LinearNs(const std::vector<Point>& points, double n) {
   return low.ns + (above->ns - low.ns) * (n - low.n) / (above->n - low.n);
 }
 
+// (query, key) pairs of the last `queries` of n tokens: what Pairs(n) counts of them.
+double ChunkPairs(const Attention& attention, double queries, double n) {
+  return attention.Pairs(n) - (queries < n ? attention.Pairs(n - queries) : 0);
+}
+
 // Flops per nanosecond.
 double PrefillRate(const KernelSeries& series, double n) {
   const auto rate = [&](const Point& point) {
-    return series.shape.Pairs(point.n) * series.shape.FlopsPerPair() / point.ns;
+    const double pairs = series.operation == KernelOperation::kChunk
+                             ? ChunkPairs(series.shape, series.queries, point.n)
+                             : series.shape.Pairs(point.n);
+    return pairs * series.shape.FlopsPerPair() / point.ns;
   };
   const std::vector<Point>& points = series.points;
   const auto above = std::upper_bound(points.begin(), points.end(), n, Above);
@@ -132,7 +148,8 @@ std::string WidthText(const Attention& attention) {
 // In which respects the layer is not what was measured.
 std::string ShapeNote(const KernelSeries& series, const Attention& attention) {
   const Attention& shape = series.shape;
-  const bool prefill = series.operation == KernelOperation::kPrefill;
+  const bool prefill =
+      series.operation == KernelOperation::kPrefill || series.operation == KernelOperation::kChunk;
   std::vector<std::string> parts;
   if (series.operation != KernelOperation::kAppend && Group(shape) != Group(attention)) {
     parts.push_back(fmt::format("group {:.3g} → {:.3g}", Group(shape), Group(attention)));
@@ -195,11 +212,13 @@ KernelRates::KernelRates(const Machine& machine, int threads) {
 }
 
 const KernelSeries* KernelRates::Nearest(KernelOperation operation, const BlockFormat& format,
-                                         const Attention& attention) const {
+                                         const Attention& attention, double queries) const {
   const KernelSeries* nearest = nullptr;
   for (const KernelSeries& series : series_) {
     if (series.operation != operation || series.format != format.name || series.bias != "none") continue;
-    if (nearest == nullptr || Distance(series, attention) < Distance(*nearest, attention)) nearest = &series;
+    if (nearest == nullptr || Distance(series, attention, queries) < Distance(*nearest, attention, queries)) {
+      nearest = &series;
+    }
   }
   return nearest;
 }
@@ -219,6 +238,17 @@ std::optional<KernelTime> KernelRates::PrefillAttention(const BlockFormat& forma
   if (series == nullptr) return std::nullopt;
   const double keys = attention.Keys(n);
   const double flops = attention.Pairs(n) * attention.FlopsPerPair();
+  return TimeFrom(*series, attention, keys, flops / PrefillRate(*series, keys));
+}
+
+std::optional<KernelTime> KernelRates::ChunkAttention(const BlockFormat& format, const Attention& attention,
+                                                      double queries, double n) const {
+  const KernelSeries* series =
+      queries < n ? Nearest(KernelOperation::kChunk, format, attention, queries) : nullptr;
+  if (series == nullptr) series = Nearest(KernelOperation::kPrefill, format, attention);
+  if (series == nullptr) return std::nullopt;
+  const double keys = attention.Keys(n);
+  const double flops = ChunkPairs(attention, queries, n) * attention.FlopsPerPair();
   return TimeFrom(*series, attention, keys, flops / PrefillRate(*series, keys));
 }
 

@@ -5,7 +5,7 @@
 //       one token of one layer over n cached ones. Cold only: a step of a model reads gigabytes, so that its
 //       cache is in memory when a layer's turn comes
 //   attention/prefill/<format>/<target>/n:N/m:N/h:H/hkv:K/d:D/causal:C/cache:…/threads:T
-//       all n tokens of one layer; a chunk of queries (m < n) is other work
+//       all n tokens of one layer; m < n: the last m of them, a chunk of a prompt against what came before
 //   kv_cache/append/<format>/<target>/n:N/hkv:K/d:D/cache:…/threads:T
 //       K and V of n tokens of one layer, f32 into the cache's format
 // bias:none, and causal:1 of a decode row, change nothing. Any other argument makes a row one of something
@@ -21,7 +21,8 @@
 //                   the first two, but at no better rate than the first and for no more than its time.
 //   prefill         tiles fill up and edges lose weight as n grows, so that the rate rises by ever less:
 //   flops
-//                   per second, linear in log n, the ends kept. A window layer: the rate at its window.
+//                   per second, linear in log n, the ends kept. A window layer: the rate at its window. A
+//                   chunk: the rate of rows of the nearest m, else of whole prompts of as many keys.
 // To another shape: by the bytes of a token (decode, append) or by flops (prefill). Flops are counted by
 // Attention::Pairs on both sides, so that at a row's own shape its own call_ns comes back.
 #ifndef ROPELINE_MODEL_KERNEL_RATES_H_
@@ -46,7 +47,7 @@ struct KernelTime {
   std::string note;  // how the time follows from it; "" where it is the row's own
 };
 
-enum class KernelOperation { kDecode, kPrefill, kAppend };
+enum class KernelOperation { kDecode, kPrefill, kChunk, kAppend };
 
 // Rows that differ in n only.
 struct KernelSeries {
@@ -59,7 +60,8 @@ struct KernelSeries {
 
   KernelOperation operation = KernelOperation::kDecode;
   std::string format;
-  Attention shape;  // kFull; of an append, as many heads as KV heads
+  double queries = 0;  // kChunk: m
+  Attention shape;     // kFull; of an append, as many heads as KV heads
   std::string bias = "none";
   bool cold = false;
   std::vector<Point> points;  // ascending n
@@ -74,6 +76,9 @@ class KernelRates {
                                             double keys) const;
   std::optional<KernelTime> PrefillAttention(const BlockFormat& format, const Attention& attention,
                                              double n) const;
+  // The last `queries` of n tokens, causal.
+  std::optional<KernelTime> ChunkAttention(const BlockFormat& format, const Attention& attention,
+                                           double queries, double n) const;
   std::optional<KernelTime> Append(const BlockFormat& format, const Attention& attention, double n) const;
 
   // What a score bias adds to an attention of `attention_ns` over `n` keys: that time × the excess of a row
@@ -85,7 +90,7 @@ class KernelRates {
 
  private:
   const KernelSeries* Nearest(KernelOperation operation, const BlockFormat& format,
-                              const Attention& attention) const;
+                              const Attention& attention, double queries = 0) const;
 
   std::vector<KernelSeries> series_;
 };
