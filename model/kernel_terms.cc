@@ -178,15 +178,19 @@ std::optional<KernelTime> ProductTime(const Pass& pass, const ProductShape& prod
                                       : pass.sources.weights.MatVec(*product.format, rows, cols, tokens);
 }
 
+std::string NoProductRows(const Pass& pass, const ProductShape& product, double tokens) {
+  return fmt::format("at its limit: no rows {}/{}",
+                     !pass.decode() && tokens > 1 ? "linear/matmul" : "weights/matvec",
+                     product.format == nullptr ? "of matrices in several formats" : product.format->name);
+}
+
 // The products of `sum`, `passes` times with `tokens` tokens each; every format's rows, or the limit.
 void SetProducts(const Pass& pass, const WeightSum& sum, double passes, double tokens, Term* term) {
   LayerSum times;
   for (const ProductShape& product : sum.products) {
     const auto time = ProductTime(pass, product, tokens);
     if (!time) {
-      term->note =
-          fmt::format("at its limit: no rows {}/{}", FamilyOf(term->name, pass.decode()),
-                      product.format == nullptr ? "of tensors in several formats" : product.format->name);
+      term->note = NoProductRows(pass, product, tokens);
       return;
     }
     times.Add(*time, product.count * passes);
@@ -207,9 +211,7 @@ void SetExperts(const Pass& pass, double passes, double tokens, Term* term) {
     for (const ProductShape& product : group.sum.products) {
       const auto time = ProductTime(pass, product, each);
       if (!time) {
-        term->note =
-            fmt::format("at its limit: no rows {}/{}", FamilyOf(term->name, pass.decode()),
-                        product.format == nullptr ? "of tensors in several formats" : product.format->name);
+        term->note = NoProductRows(pass, product, each);
         return;
       }
       times.Add(*time, product.count / static_cast<double>(group.n_experts) * distinct * passes);

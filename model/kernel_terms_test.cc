@@ -47,7 +47,7 @@ TEST(KernelTermsTest, MeasuredTermsAreSumsOverTheLayersAndOthersStandAtTheirLimi
   EXPECT_EQ(weights.ms, TermNamed(limit.terms, "weights").ms);
   EXPECT_EQ(weights.source, TermSource::kLimit);
   EXPECT_EQ(weights.row, "");
-  EXPECT_EQ(weights.note, "at its limit: no rows of family weights");
+  EXPECT_EQ(weights.note, "at its limit: no rows weights/matvec/q4_K");
   double ms = 0;
   for (const Term& term : kernels.terms) ms += term.ms;
   EXPECT_DOUBLE_EQ(kernels.ms_per_token, ms);
@@ -58,7 +58,7 @@ TEST(KernelTermsTest, MeasuredTermsAreSumsOverTheLayersAndOthersStandAtTheirLimi
   const PrefillLevel& prefill = p.prefill.kernels.value.value();
   EXPECT_NEAR(TermNamed(prefill.terms, "attention").ms, 28 * 8 * 280.0 * 64, 1e-6) << "8² of 4096's pairs";
   EXPECT_NEAR(TermNamed(prefill.terms, "cache_append").ms, 28 * 0.3 * 64, 1e-9);
-  EXPECT_EQ(TermNamed(prefill.terms, "linear").note, "at its limit: no rows of family linear");
+  EXPECT_EQ(TermNamed(prefill.terms, "linear").note, "at its limit: no rows linear/matmul/q4_K");
   EXPECT_EQ(prefill.flops_attention, p.prefill.limit.value->flops_attention);
   EXPECT_DOUBLE_EQ(prefill.tok_per_s, 32768 / prefill.seconds);
 }
