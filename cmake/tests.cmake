@@ -48,7 +48,7 @@ if(ROPELINE_BUILD_BENCH)
   ropeline_test(peer_test
     SOURCES bench/peer/cross_check_angle_test.cc bench/peer/cross_check_attention.cc
             bench/peer/cross_check_attention_test.cc bench/peer/cross_check_blocks_test.cc
-            bench/peer/cross_check_rope_test.cc bench/peer/cross_check_tensor_test.cc
+            bench/peer/cross_check_rope_test.cc bench/peer/cross_check_tensor_test.cc bench/peer/cross_check_weights_test.cc
     LIBRARIES ropeline_bench)
   # They repeat another program's roundings.
   set_source_files_properties(bench/peer/cross_check_angle_test.cc bench/peer/cross_check_attention.cc
@@ -64,7 +64,7 @@ ropeline_test(model_test
           model/published_configs_test.cc model/published_gguf_test.cc model/read_gguf_test.cc
           model/read_hf_config_test.cc model/read_params_json_test.cc model/reshape_test.cc
           model/rotation_upkeep_test.cc model/safetensors_test.cc model/step_validation_test.cc model/stored_weights_test.cc
-          model/units_test.cc model/ways_to_pay_test.cc model/weight_format_test.cc model/weight_rates_test.cc
+          model/thread_advice_test.cc model/units_test.cc model/ways_to_pay_test.cc model/weight_format_test.cc model/weight_rates_test.cc
           model/lint_change_test.cc model/lint_gguf_test.cc model/lint_published_test.cc
           model/lint_test.cc model/npy_test.cc model/rope_check_test.cc model/rope_coverage_test.cc
           model/rope_extension_test.cc model/rope_identify_test.cc model/rope_reference_test.cc

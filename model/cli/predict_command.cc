@@ -12,6 +12,7 @@
 #include "model/open_model.h"
 #include "model/predict.h"
 #include "model/presets.h"
+#include "model/thread_advice.h"
 #include "model/units.h"
 
 namespace ropeline {
@@ -71,8 +72,10 @@ void RunPredict(const PredictOptions& options) {
     ways = ContextWays(request);
     upkeep = RotationUpkeepOf(request);
   }
+  const ThreadAdvice advice = AdviseThreads(request);
   if (options.json) {
     nlohmann::ordered_json json = PredictionJson(request, prediction, curve);
+    if (!advice.choices.empty()) json["threads"] = ThreadAdviceJson(advice);
     if (options.ways) {
       json["ways"] = ContextWaysJson(ways);
       json["upkeep"] = RotationUpkeepJson(upkeep);
@@ -80,6 +83,7 @@ void RunPredict(const PredictOptions& options) {
     Print(json);
   } else {
     std::string text = PredictionText(request, prediction, curve);
+    if (const std::string line = ThreadAdviceText(advice); !line.empty()) text += "\n" + line + "\n";
     if (options.ways) text += ContextWaysText(request, ways, upkeep);
     Print(text);
   }
