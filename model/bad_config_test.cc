@@ -92,6 +92,60 @@ TEST(BadConfigTest, AnUnknownTypeThatCannotBeReadSafely) {
   EXPECT_NE(Refusal("{}").find("hidden_size: is missing"), std::string::npos);
 }
 
+// Keys that models with other layers publish, none of which a llama's rules would read rightly.
+TEST(BadConfigTest, AnUnknownTypeWithKeysOfOtherLayers) {
+  const std::string shape =
+      R"("hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"intermediate_size":128,"vocab_size":9)";
+  EXPECT_EQ(Refusal("{" + shape + "}"), "");
+  struct Foreign {
+    const char* keys;
+    const char* named;
+  };
+  constexpr Foreign kKeys[] = {
+      {R"("model_type":"retnet")", "model_type"},
+      {R"("model_type":"rwkv7")", "model_type"},
+      {R"("model_type":"recurrent_gemma")", "model_type"},
+      {R"("model_type":"longcat_flash","kv_lora_rank":8)", "model_type"},
+      {R"("model_type":"novel","attn_mode":"chunk")", "attn_mode"},
+      {R"("model_type":"novel","expand_v":2)", "expand_v"},
+      {R"("model_type":"novel","lru_width":64)", "lru_width"},
+      {R"("model_type":"novel","linear_attn_config":{"num_heads":4})", "linear_attn_config"},
+      {R"("model_type":"novel","mamba_d_state":16)", "mamba_d_state"},
+      {R"("model_type":"novel","layer_group_size":5)", "layer_group_size"},
+      {R"("model_type":"novel","num_kv_shared_layers":1)", "num_kv_shared_layers"},
+      {R"("model_type":"novel","type_vocab_size":2)", "type_vocab_size"},
+      {R"("model_type":"novel","architectures":["NovelForMaskedLM"])", "architectures[0]"},
+      {R"("model_type":"novel","position_embedding_type":"alibi")", "position_embedding_type"},
+      {R"("model_type":"novel","alibi":true)", "alibi"},
+      {R"("model_type":"novel","sliding_window":8,"sliding_window_pattern":4)", "sliding_window_pattern"},
+      {R"("model_type":"bailing_moe","layer_group_size":5)", "layer_group_size"},
+  };
+  for (const Foreign& foreign : kKeys) {
+    const std::string line = Refusal("{" + shape + "," + foreign.keys + "}");
+    EXPECT_TRUE(line.starts_with("c.json: " + std::string(foreign.named) + ": "))
+        << foreign.keys << ": " << line;
+  }
+  for (const char* harmless :
+       {R"("alibi":false)", R"("type_vocab_size":0)", R"("mamba_d_state":null)", R"("block_types":[])",
+        R"("sliding_window":null,"sliding_window_pattern":4)", R"("position_embedding_type":"rope")",
+        R"("use_sliding_window":false,"sliding_window":8,"max_window_layers":1)"}) {
+    EXPECT_EQ(Refusal(R"({"model_type":"novel",)" + shape + "," + harmless + "}"), "") << harmless;
+  }
+}
+
+// Found by fuzzing: an encoder's layers have no place in the decoder's list.
+TEST(BadConfigTest, AnUnknownLayerOfAnEncoder) {
+  const auto with = [](const char* decoder) {
+    const std::string stack =
+        R"({"hidden_size":64,"num_attention_heads":4,"num_key_value_heads":2,"num_hidden_layers":2,
+            "intermediate_size":128,"vocab_size":9,"layer_types":)";
+    return Refusal(R"({"model_type":"t5gemma","encoder":)" + stack +
+                   R"(["full_attention","wavelet"]},"decoder":)" + stack + decoder + "}}");
+  };
+  EXPECT_NE(with(R"(["full_attention","sliding_attention"])").find("no kind of layer"), std::string::npos);
+  EXPECT_NE(with("null").find("no kind of layer"), std::string::npos);
+}
+
 TEST(BadConfigTest, Json) {
   EXPECT_NE(Refusal("").find("is empty"), std::string::npos);
   EXPECT_NE(Refusal("[]").find("is JSON, but array"), std::string::npos);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "model/bad_input.h"
@@ -11,140 +13,154 @@
 namespace ropeline {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr size_t kMaxDepth = 64;  // published configs reach 5
 constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
 
-bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-struct Edit {
-  size_t at;
-  std::string_view token;
-};
-
-// One pass over the text before the parser's: how deep it goes, keys that are there twice in one object, and
-// where the bare tokens stand. What is no JSON at all is the parser's to say.
-class Scanner {
+// Builds the document as the parser reads it, so that depth and double keys are seen in the same pass.
+class Builder final : public nlohmann::json_sax<Json> {
  public:
-  Scanner(std::string_view text, const std::string& file, std::string_view expected)
-      : text_(text), file_(file), expected_(expected) {}
+  Builder(const std::string& file, std::string_view expected) : file_(file), expected_(expected) {}
 
-  std::vector<Edit> Run() {
-    for (size_t i = 0; i < text_.size();) {
-      switch (text_[i]) {
-        case '"':
-          i = String(i);
-          break;
-        case '{':
-        case '[':
-          Open(i++);
-          break;
-        case '}':
-        case ']':
-          Close();
-          ++i;
-          break;
-        case '-':
-        case 'I':
-        case 'N':
-          i = Word(i);
-          break;
-        default:
-          ++i;
-      }
-    }
-    return std::move(edits_);
+  struct Fault {
+    size_t byte;  // the parser's: one beyond the text where it ends early
+    bool syntax;  // false: a number that no double holds
+  };
+  const std::optional<Fault>& fault() const { return fault_; }
+  Json& root() { return root_; }
+
+  bool null() override { return Add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return Add(value) != nullptr; }
+  bool number_integer(number_integer_t value) override { return Add(value) != nullptr; }
+  bool number_unsigned(number_unsigned_t value) override { return Add(value) != nullptr; }
+  bool number_float(number_float_t value, const string_t&) override { return Add(value) != nullptr; }
+  bool string(string_t& value) override { return Add(std::move(value)) != nullptr; }
+  bool binary(binary_t&) override { return false; }  // not in text
+  bool start_object(size_t) override { return Open(Json::value_t::object); }
+  bool start_array(size_t) override { return Open(Json::value_t::array); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    auto& object = open_.back()->get_ref<Json::object_t&>();
+    const auto [at, added] = object.try_emplace(name);
+    if (!added) throw BadInput({file_, OneLine(name, 60)}, "is there twice in one object", "each key once");
+    value_ = &at->second;
+    return true;
+  }
+
+  bool parse_error(size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
+    fault_ = {byte, dynamic_cast<const Json::parse_error*>(&error) != nullptr};
+    return false;
   }
 
  private:
-  void Open(size_t at) {
+  // Where the value now stands: alone, at the end of an array, or under the key just read.
+  template <class Value>
+  Json* Add(Value&& value) {
+    if (open_.empty()) {
+      root_ = Json(std::forward<Value>(value));
+      return &root_;
+    }
+    if (open_.back()->is_array()) {
+      auto& items = open_.back()->get_ref<Json::array_t&>();
+      items.emplace_back(std::forward<Value>(value));
+      return &items.back();
+    }
+    *value_ = Json(std::forward<Value>(value));
+    return value_;
+  }
+
+  bool Open(Json::value_t kind) {
     if (open_.size() == kMaxDepth) {
-      throw BadInput(
-          {file_, ""},
-          "is nested deeper than " + std::to_string(kMaxDepth) + " levels at byte " + std::to_string(at),
-          expected_);
+      throw BadInput({file_, ""}, "is nested deeper than " + std::to_string(kMaxDepth) + " levels",
+                     expected_);
     }
-    open_.emplace_back();
+    open_.push_back(Add(kind));
+    return true;
   }
 
-  void Close() {
-    if (open_.empty()) return;
-    std::vector<std::string_view>& keys = open_.back();
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(keys.begin(), keys.end());
-    if (twice != keys.end()) {
-      throw BadInput({file_, OneLine(*twice, 60)}, "is there twice in one object", "each key once");
-    }
+  bool Close() {
     open_.pop_back();
+    return true;
   }
 
-  // Behind the string that starts at `begin`; a colon makes it a key.
-  size_t String(size_t begin) {
-    size_t end = begin + 1;
-    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
-    if (end >= text_.size()) return text_.size();
-    const size_t next = text_.find_first_not_of(" \t\r\n", end + 1);
-    if (next != std::string_view::npos && text_[next] == ':' && !open_.empty()) {
-      open_.back().push_back(text_.substr(begin + 1, end - begin - 1));
-    }
-    return end + 1;
-  }
-
-  size_t Word(size_t begin) {
-    for (const std::string_view token : {"-Infinity", "Infinity", "NaN"}) {
-      const size_t end = begin + token.size();
-      if (text_.substr(begin, token.size()) != token) continue;
-      if (end < text_.size() && IsWordCharacter(text_[end])) continue;
-      edits_.push_back({begin, token});
-      return end;
-    }
-    return begin + 1;
-  }
-
-  std::string_view text_;
   const std::string& file_;
   std::string_view expected_;
-  std::vector<std::vector<std::string_view>> open_{};  // keys of the objects and arrays that are open
-  std::vector<Edit> edits_{};
+  Json root_{};
+  std::vector<Json*> open_{};  // objects and arrays; the last one is being filled
+  Json* value_ = nullptr;      // under the last key of the object being filled
+  std::optional<Fault> fault_{};
 };
 
-std::string WithQuotes(std::string_view text, const std::vector<Edit>& edits) {
+bool IsWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Behind the string that starts at `begin`.
+size_t StringEnd(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return std::min(end + 1, text.size());
+}
+
+// The bare token that stands at `at`; "" none.
+std::string_view TokenAt(std::string_view text, size_t at) {
+  for (const std::string_view token : {"-Infinity", "Infinity", "NaN"}) {
+    const size_t end = at + token.size();
+    if (text.substr(at, token.size()) != token) continue;
+    if (end == text.size() || !IsWordCharacter(text[end])) return token;
+  }
+  return "";
+}
+
+// The text with its bare tokens in quotes; nothing where it has none.
+std::optional<std::string> WithQuotedTokens(std::string_view text) {
   std::string strict;
   size_t from = 0;
-  for (const Edit& edit : edits) {
-    strict.append(text.substr(from, edit.at - from)).append("\"").append(edit.token).append("\"");
-    from = edit.at + edit.token.size();
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '"') {
+      i = StringEnd(text, i);
+      continue;
+    }
+    const std::string_view token = TokenAt(text, i);
+    if (token.empty()) {
+      ++i;
+      continue;
+    }
+    strict.append(text.substr(from, i - from)).append("\"").append(token).append("\"");
+    from = i += token.size();
   }
+  if (from == 0) return std::nullopt;
   return strict.append(text.substr(from));
 }
 
 }  // namespace
 
-nlohmann::json ParseConfigJson(std::string_view text, const std::string& file, std::string_view expected) {
-  using Json = nlohmann::json;
+Json ParseConfigJson(std::string_view text, const std::string& file, std::string_view expected) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos)
     throw BadInput({file, ""}, "is empty", expected);
-  const std::vector<Edit> edits = Scanner(text, file, expected).Run();
-  std::string quoted;
-  if (!edits.empty()) text = quoted = WithQuotes(text, edits);
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::parse_error& e) {
-    if (e.byte > text.size()) {
+  std::optional<Builder> builder(std::in_place, file, expected);
+  std::optional<std::string> quoted;
+  if (!Json::sax_parse(text, &*builder) && (quoted = WithQuotedTokens(text))) {
+    text = *quoted;
+    builder.emplace(file, expected);
+    Json::sax_parse(text, &*builder);
+  }
+  if (const auto& fault = builder->fault()) {
+    if (!fault->syntax) throw BadInput({file, ""}, "holds a number that is out of range", expected);
+    if (fault->byte > text.size()) {
       throw BadInput({file, ""},
                      "is truncated: it ends within a value at byte " + std::to_string(text.size()), expected);
     }
-    throw BadInput({file, ""}, "is not JSON: syntax error at byte " + std::to_string(e.byte), expected);
-  } catch (const Json::exception&) {
-    throw BadInput({file, ""}, "holds a number that is out of range", expected);
+    throw BadInput({file, ""}, "is not JSON: syntax error at byte " + std::to_string(fault->byte), expected);
   }
-  if (!json.is_object()) {
-    throw BadInput({file, ""}, std::string("is JSON, but ") + json.type_name(), "an object");
+  if (!builder->root().is_object()) {
+    throw BadInput({file, ""}, std::string("is JSON, but ") + builder->root().type_name(), "an object");
   }
-  return json;
+  return std::move(builder->root());
 }
 
-nlohmann::json ReadConfigJson(const std::string& path, std::string_view expected) {
+Json ReadConfigJson(const std::string& path, std::string_view expected) {
   return ParseConfigJson(ReadTextFile(path, kMaxBytes, expected), path, expected);
 }
 

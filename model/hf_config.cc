@@ -35,6 +35,9 @@ std::optional<JsonView> Holder(JsonView view, std::string_view* name) {
 
 JsonView TextPart(const nlohmann::json& root, const std::string& file) {
   JsonView part(root, {file, ""});
+  if (part.FindString("model_type") == "t5gemma") {
+    if (const auto decoder = part.Find("decoder"); decoder && decoder->is_object()) return *decoder;
+  }
   for (bool deeper = true; deeper;) {
     deeper = false;
     for (const char* name :
@@ -51,10 +54,11 @@ JsonView TextPart(const nlohmann::json& root, const std::string& file) {
 
 HfConfig::HfConfig(const nlohmann::json& root, const std::string& file, const std::string& family,
                    const char* defaults)
-    : family_(family),
-      root_(root, {file, ""}),
-      text_(TextPart(root, file)),
-      defaults_(nlohmann::json::parse(defaults)) {}
+    : HfConfig(JsonView(root, {file, ""}), TextPart(root, file), family, defaults) {}
+
+HfConfig::HfConfig(const JsonView& root, const JsonView& part, const std::string& family,
+                   const char* defaults)
+    : family_(family), root_(root), text_(part), defaults_(nlohmann::json::parse(defaults)) {}
 
 std::string HfConfig::ModelType() const {
   const auto type = text_.FindString("model_type");

@@ -21,8 +21,8 @@ struct HfFlag {
   bool otherwise = false;
 };
 
-// The file's object that describes the text model: itself, or one nested in it (text_config, llm_config …),
-// followed down. `root` must outlive the view.
+// The file's object that describes the text model: itself, or one nested in it (text_config, llm_config …;
+// the decoder of T5Gemma), followed down. `root` must outlive the view.
 JsonView TextPart(const nlohmann::json& root, const std::string& file);
 
 class HfConfig {
@@ -31,6 +31,8 @@ class HfConfig {
   // names; `family` names it in the warning. `root` must outlive the config.
   HfConfig(const nlohmann::json& root, const std::string& file, const std::string& family,
            const char* defaults);
+  // The same of one part of a file, such as an encoder beside the text model.
+  HfConfig(const JsonView& root, const JsonView& part, const std::string& family, const char* defaults);
 
   const JsonView& text() const { return text_; }
   const JsonView& root() const { return root_; }

@@ -1,5 +1,7 @@
-// Encoders, and models of an encoder and a decoder: T5, BART, Whisper, BERT.
+// Encoders, and models of an encoder and a decoder: T5, T5Gemma, BART, Whisper, BERT, ModernBERT.
 #include "model/hf_family.h"
+#include "model/hf_layers.h"
+#include "model/hf_rope.h"
 
 namespace ropeline {
 namespace {
@@ -13,6 +15,7 @@ void MakeEncoder(LayerPlan* layer) {
 void AddCrossAttention(LayerPlan* layer) {
   layer->layer.cross = layer->layer.self;
   layer->layer.cross.kind = AttentionKind::kCross;
+  layer->layer.cross.window = 0;
   layer->layer.cross.causal = false;
   layer->layer.cross.position = {};
   layer->cross = layer->self;
@@ -44,6 +47,40 @@ void T5(const HfConfig& config, Blueprint* model) {
   }
   model->other_elements = 2 * d_model;  // a final norm for each stack
   model->llm.max_context.reset();       // n_positions is the length of training, and no limit
+}
+
+constexpr const char* kGemmaStack =
+    R"({"vocab_size":256000,"hidden_size":2304,"intermediate_size":9216,"num_hidden_layers":26,
+        "num_attention_heads":8,"num_key_value_heads":4,"head_dim":256,"max_position_embeddings":8192,
+        "sliding_window":4096})";
+constexpr HfFamily kT5GemmaEncoder{.model_types = "t5gemma",
+                                   .defaults = kGemmaStack,
+                                   .recipe = {.norms = 4, .tied = kHfTied, .windows = WindowRule::kEven}};
+
+// Two Gemma 2 of the same width with an embedding each; the decoder's cross attention has two norms more.
+void T5Gemma(const HfConfig& config, Blueprint* model) {
+  const auto part = config.root().Find("encoder");
+  if (!part || !part->is_object()) {
+    throw BadInput({config.root().where().file, "encoder"}, "is missing", "the encoder's configuration");
+  }
+  const HfConfig of_encoder(config.root(), *part, "t5gemma's encoder", kGemmaStack);
+  Blueprint encoder = FillBlueprint(of_encoder, kT5GemmaEncoder);
+  if (std::string filled = of_encoder.FilledWarning(); !filled.empty()) {
+    model->llm.warnings.push_back(std::move(filled));
+  }
+  const uint64_t d_model = model->llm.d_model;
+  if (encoder.llm.d_model != d_model) {
+    throw BadInput({part->where().file, "encoder.hidden_size"}, "is " + std::to_string(encoder.llm.d_model),
+                   "the decoder's, " + std::to_string(d_model));
+  }
+  for (LayerPlan& layer : encoder.layers) MakeEncoder(&layer);
+  for (LayerPlan& layer : model->layers) {
+    AddCrossAttention(&layer);
+    layer.norm_elements += 2 * d_model;
+  }
+  model->layers.insert(model->layers.begin(), encoder.layers.begin(), encoder.layers.end());
+  model->matrices.push_back({MatrixRole::kPerLayerEmbedding, encoder.llm.vocabulary, d_model});
+  model->other_elements += encoder.other_elements;
 }
 
 // Counts of the encoder and decoder under names of their own; num_hidden_layers is the encoder's.
@@ -103,15 +140,17 @@ void Bart(const HfConfig& config, Blueprint* model) {
   model->other_elements = (final_norms ? 8 : 4) * model->llm.d_model;
 }
 
+bool IsMaskedLm(const HfConfig& config) {
+  const auto architectures = config.root().Find("architectures");
+  return architectures && architectures->is_array() && !architectures->Items().empty() &&
+         architectures->Items().front().String().ends_with("ForMaskedLM");
+}
+
 // Position and segment tables with a norm behind them; no cache, whatever use_cache says. The pooler is that
 // of BertModel; a masked-LM head has a transform of its own.
 void Bert(const HfConfig& config, Blueprint* model) {
   const uint64_t d_model = model->llm.d_model;
-  const auto architectures = config.root().Find("architectures");
-  const std::string name = architectures && architectures->is_array() && !architectures->Items().empty()
-                               ? architectures->Items().front().String()
-                               : "";
-  const bool masked_lm = name.ends_with("ForMaskedLM");
+  const bool masked_lm = IsMaskedLm(config);
   const std::string type = config.ModelType();
   if (type != "distilbert") {
     model->matrices.push_back(
@@ -131,6 +170,36 @@ void Bert(const HfConfig& config, Blueprint* model) {
   // RoBERTa's first position is 2.
   const bool offset = type == "roberta" || type == "xlm-roberta" || type == "camembert";
   if (offset && model->llm.max_context.value_or(0) > 2) *model->llm.max_context -= 2;
+  model->llm.warnings.emplace_back("an encoder keeps no keys and values");
+}
+
+// Every n-th layer sees all, from the first on, the others local_attention tokens around; each kind turns
+// from a base of its own. Layer 0 has no norm before its attention.
+void ModernBert(const HfConfig& config, Blueprint* model) {
+  const uint64_t d_model = model->llm.d_model;
+  const uint64_t every = config.Count({"global_attn_every_n_layers", 1, kMostLayers});
+  const uint64_t local = config.Count({"local_attention", 2, kMostTokens});
+  const double wide = config.FindNumber({"global_rope_theta"}).value_or(160000);
+  const double narrow = config.FindNumber({"local_rope_theta"}).value_or(wide);
+  const bool listed = config.Find(kHfLayerTypes).has_value();
+  for (size_t i = 0; i < model->layers.size(); ++i) {
+    Attention& self = model->layers[i].layer.self;
+    const bool full = listed ? self.kind == AttentionKind::kFull : i % every == 0;
+    if (!full) {
+      self.kind = AttentionKind::kWindow;
+      self.window = local / 2;
+    }
+    if (!HasRopeByLayerType(config)) self.position = PlainRope(self.position, full ? wide : narrow);
+    MakeEncoder(&model->layers[i]);
+  }
+  const uint64_t norm = model->layers.front().norm_elements / 2;
+  model->layers.front().norm_elements -= norm;
+  model->has_head = IsMaskedLm(config);
+  if (model->has_head) {
+    model->matrices.push_back({MatrixRole::kProjection, d_model, d_model});
+    model->other_elements += norm + (config.Is({"classifier_bias", false}) ? d_model : 0);
+    if (config.Is({"decoder_bias", true})) model->head_bias_elements = model->llm.vocabulary;
+  }
   model->llm.warnings.emplace_back("an encoder keeps no keys and values");
 }
 
@@ -163,6 +232,22 @@ constexpr HfFamily kFamilies[] = {
       .tied = kHfTied,
       .encoding = "t5_bias"},
      T5},
+    {"t5gemma t5_gemma_module",
+     "T5GemmaFor",
+     kGemmaStack,
+     {.norms = 4, .tied = kHfTied, .windows = WindowRule::kEven},
+     T5Gemma},
+    {"modernbert",
+     "ModernBertModel ModernBertFor",
+     R"({"vocab_size":50368,"hidden_size":768,"intermediate_size":1152,"num_hidden_layers":22,
+         "num_attention_heads":12,"max_position_embeddings":8192,"global_attn_every_n_layers":3,
+         "local_attention":128})",
+     {.norm_bias = {"norm_bias", false},
+      .embedding_norm = true,
+      .fused_qkv = true,
+      .tied = kHfTied,
+      .theta = 160000},
+     ModernBert},
     {"whisper", "WhisperFor", R"({"vocab_size":51865,"max_position_embeddings":448})", kBart, Whisper},
     {"bart mbart", "BartFor MBartFor", R"({"vocab_size":50265,"max_position_embeddings":1024})", kBart, Bart},
     {"bert roberta xlm-roberta camembert distilbert", "BertModel BertFor RobertaModel RobertaFor XLMRoberta",

@@ -85,6 +85,32 @@ void MiMoV2(const HfConfig& config, Blueprint* model) {
   }
 }
 
+// Grok 2 has a dense feed-forward beside the experts.
+void Grok(const HfConfig& config, Blueprint* model) {
+  if (!config.Is({"residual_moe", false})) return;
+  for (LayerPlan& layer : model->layers) layer.layer.ffn.width = config.Count(kHfFfn);
+}
+
+// Arctic: layers with experts have a dense feed-forward of d_model beside them, behind a norm of its own.
+void Arctic(const HfConfig& config, Blueprint* model) {
+  if (!config.Is({"parallel_attn_mlp_res", false})) return;
+  for (LayerPlan& layer : model->layers) {
+    if (layer.layer.ffn.kind != FfnKind::kMoe) continue;
+    layer.layer.ffn.width = model->llm.d_model;
+    layer.norm_elements += model->llm.d_model;
+  }
+}
+
+// Ling: the newer ones correct the router's scores; the linear ones attend in one layer of a group.
+void Bailing(const HfConfig& config, Blueprint* model) {
+  constexpr HfKey kGroup{"layer_group_size", 0, kMostLayers};
+  if (config.CountOr(kGroup, 1) > 1) {
+    throw BadInput(config.Find(kGroup)->where(), "tells of linear attention, which is not read here",
+                   "attention in every layer");
+  }
+  if (config.Is({"moe_router_enable_expert_bias", false})) RouterBias(config, model);
+}
+
 constexpr const char* kMixtral =
     R"({"vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,
         "num_attention_heads":32,"num_key_value_heads":8,"max_position_embeddings":131072,"num_local_experts":8,
@@ -161,7 +187,12 @@ constexpr HfFamily kFamilies[] = {
     {"bailing_moe",
      "BailingMoeFor",
      "{}",
-     {.fused_qkv = true, .qkv_bias = {"use_qkv_bias", false}, .o_bias = {"use_bias", false}}},
+     {.fused_qkv = true,
+      .qkv_bias = {"use_qkv_bias", false},
+      .o_bias = {"use_bias", false},
+      .qk_norm = QkNorm::kHead,
+      .has_qk_norm = {"use_qk_norm", false}},
+     Bailing},
     {"hunyuan_v1_moe hunyuan",
      "HunYuanMoEV1For HunYuanFor",
      "{}",
@@ -172,6 +203,13 @@ constexpr HfFamily kFamilies[] = {
      {.qk_norm = QkNorm::kWidth, .has_qk_norm = {"use_qk_norm", true}},
      RouterBias},
     {"mimo_v2_flash mimo_v2", "MiMoV2", "{}", {}, MiMoV2},
+    {"grok-1", "Grok1ModelFor", R"({"max_position_embeddings":8192})", {.norms = 4, .tied = kHfTied}, Grok},
+    {"grok-2", "Grok1For", R"({"max_position_embeddings":8192})", {.norms = 4}, Grok},
+    {"arctic",
+     "ArcticFor",
+     R"({"max_position_embeddings":4096,"num_local_experts":8,"num_experts_per_tok":1,"decoder_sparse_step":2})",
+     {.theta = 1e6},
+     Arctic},
 };
 
 }  // namespace

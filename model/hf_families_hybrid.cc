@@ -187,7 +187,7 @@ void QwenHybrid(const HfConfig& config, Blueprint* model) {
 }
 
 // Short convolutions, and attention in the layers of full_attn_idxs or layer_types. The feed-forward's width
-// is two thirds of block_ff_dim, rounded up.
+// is two thirds of block_ff_dim, rounded up; with experts it is as given.
 void Lfm2(const HfConfig& config, Blueprint* model) {
   const size_t n = model->layers.size();
   constexpr HfKey kFull{"full_attn_idxs", 0, kMostLayers};
@@ -202,7 +202,7 @@ void Lfm2(const HfConfig& config, Blueprint* model) {
   }
   uint64_t width =
       config.CountOr({"block_ff_dim intermediate_size", 1, kMostWidth}, config.CountOr(kHfFfn, 0));
-  if (config.Is({"block_auto_adjust_ff_dim", true})) {
+  if (config.Is({"block_auto_adjust_ff_dim", config.ModelType() != "lfm2_moe"})) {
     const double times = config.FindNumber({"block_ffn_dim_multiplier"}).value_or(1);
     const uint64_t multiple = config.CountOr({"block_multiple_of", 1, kMostWidth}, 256);
     width = static_cast<uint64_t>(times * static_cast<double>(2 * width / 3));
@@ -276,6 +276,25 @@ void Mllama(const HfConfig& config, Blueprint* model) {
   model->llm.warnings.emplace_back("cross-attention layers keep an image's keys and values, not the text's");
 }
 
+// attn_type_list has 1 for full attention and 0 for lightning attention; transformers' own files list layer
+// types, and without a list every second layer is lightning.
+void MiniMax(const HfConfig& config, Blueprint* model) {
+  const size_t n = model->layers.size();
+  const auto attends = config.FindCounts({"attn_type_list", 0, 1}, n);
+  const bool listed = config.Find(kHfLayerTypes).has_value();
+  for (size_t i = 0; i < n; ++i) {
+    LayerPlan& layer = model->layers[i];
+    const bool full = attends  ? (*attends)[i] != 0
+                      : listed ? layer.layer.self.kind != AttentionKind::kNone
+                               : i % 2 == 0;
+    if (full) continue;
+    const uint64_t n_heads = config.Count(kHfHeads);
+    const uint64_t d_head = config.CountOr(kHfHeadDim, model->llm.d_model / n_heads);
+    NoAttention(&layer);
+    AddLightning(n_heads, d_head, model->llm.d_model, &layer);
+  }
+}
+
 constexpr const char* kQwenNext =
     R"({"vocab_size":151936,"hidden_size":2048,"intermediate_size":5632,"num_hidden_layers":48,
         "num_attention_heads":16,"num_key_value_heads":2,"head_dim":256,"max_position_embeddings":32768,
@@ -332,6 +351,11 @@ constexpr HfFamily kFamilies[] = {
      R"({"max_position_embeddings":128000})",
      {.qk_norm = QkNorm::kHead, .tied = {"tie_word_embeddings tie_embedding", true}, .theta = 1e6},
      Lfm2},
+    {"minimax minimax_text_01 minimax_m1",
+     "MiniMaxFor MiniMaxText01For MiniMaxM1For",
+     R"({"max_position_embeddings":131072,"num_key_value_heads":8,"num_local_experts":8,"num_experts_per_tok":2})",
+     {.theta = 1e6},
+     MiniMax},
     {"nemotron-nas deci_lm", "DeciLMFor", R"({"max_position_embeddings":2048})", {}, NemotronNas},
     {"mllama_text_model mllama",
      "MllamaFor",

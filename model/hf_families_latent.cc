@@ -11,6 +11,8 @@ void DeepSeek(const HfConfig& config, Blueprint* model) {
   const std::string type = config.ModelType();
   const bool corrected = method ? *method == "noaux_tc" : type != "deepseek_v2";
   for (LayerPlan& layer : model->layers) {
+    Position& position = layer.layer.self.position;
+    if (layer.layer.self.kind != AttentionKind::kMla) position.encoding = "rope_half";  // use_mla: false
     if (corrected && layer.layer.ffn.kind == FfnKind::kMoe)
       layer.ffn.router_elements = layer.layer.ffn.n_experts;
   }

@@ -97,7 +97,7 @@ constexpr HfFamily kFamilies[] = {
      "{}",
      {.fused_qkv = true, .qkv_bias = kHfYes, .o_bias = kHfNo, .ffn_bias = kHfNo},
      Qwen},
-    {"qwen2 qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text mimo dream",
+    {"qwen2 qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text mimo dream",
      "Qwen2For Qwen2VLFor Qwen2_5_VLFor",
      kQwen2,
      {.qkv_bias = kHfYes, .o_bias = kHfNo, .windows = WindowRule::kQwen}},

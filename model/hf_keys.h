@@ -27,7 +27,7 @@ inline constexpr HfKey kHfHeads{"num_attention_heads n_head n_heads num_heads de
 inline constexpr HfKey kHfKvHeads{
     "num_key_value_heads num_kv_heads n_head_kv attn_config.kv_n_heads multi_query_group_num", 1, kMostHeads};
 inline constexpr HfKey kHfHeadDim{"head_dim kv_channels attention_head_dim d_kv", 1, kMostWidth};
-inline constexpr HfKey kHfValueDim{"v_head_dim", 1, kMostWidth};
+inline constexpr HfKey kHfValueDim{"v_head_dim", 0, kMostWidth};  // 0: as the head's
 inline constexpr HfKey kHfFfn{
     "intermediate_size n_inner ffn_hidden_size ffn_dim d_ff ff_intermediate_size decoder_ffn_dim hidden_dim "
     "ffn_config.ffn_hidden_size",
@@ -70,7 +70,8 @@ inline constexpr HfKey kHfSharedWidth{
     kMostWidth};
 inline constexpr HfKey kHfFirstDense{"first_k_dense_replace num_dense_layers", 0, kMostLayers};
 inline constexpr HfKey kHfMoeEvery{"moe_layer_freq", 1, kMostLayers};
-inline constexpr HfKey kHfSparseStep{"decoder_sparse_step interleave_moe_layer_step", 0, kMostLayers};
+inline constexpr HfKey kHfSparseStep{"decoder_sparse_step interleave_moe_layer_step moe_layer_frequency", 0,
+                                     kMostLayers};
 inline constexpr HfKey kHfDenseLayers{"mlp_only_layers"};
 
 }  // namespace ropeline

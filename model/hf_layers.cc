@@ -20,7 +20,7 @@ bool IsRotary(const Recipe& recipe) { return std::string_view(recipe.encoding).s
 bool IsFull(const std::string& type) { return type == kFull || type == "attention" || type == "global"; }
 
 bool Slides(const HfConfig& config, WindowRule rule, size_t i) {
-  if (!config.FindCount(kHfWindow)) return false;
+  if (rule == WindowRule::kIgnore || !config.FindCount(kHfWindow)) return false;
   switch (rule) {
     case WindowRule::kIgnore:
       return false;
@@ -84,7 +84,8 @@ struct Filler {
       Latent(&self);
     } else {
       self.d_head_k = HeadDim(self.n_heads);
-      self.d_head_v = config.CountOr(kHfValueDim, self.d_head_k);
+      const uint64_t d_v = config.CountOr(kHfValueDim, 0);
+      self.d_head_v = d_v > 0 ? d_v : self.d_head_k;
     }
     AttentionPlan& own = plan.self;
     own.fused_qkv = recipe.fused_qkv;
@@ -104,8 +105,8 @@ struct Filler {
     self->latent = {config.CountOr(kHfQRank, 0), config.Count(kHfKvRank), config.Count(kHfNopeDim),
                     config.Count(kHfRopeDim)};
     self->d_head_k = self->latent.d_nope + self->latent.d_rope;
-    const auto d_v = config.FindCount(kHfValueDim);
-    self->d_head_v = d_v ? *d_v : model.llm.d_model / self->n_heads;
+    const uint64_t d_v = config.CountOr(kHfValueDim, 0);
+    self->d_head_v = d_v > 0 ? d_v : model.llm.d_model / self->n_heads;
   }
 
   void FfnTemplate() {

@@ -57,4 +57,13 @@ void AddShortConv(uint64_t d_conv, bool bias, uint64_t d_model, LayerPlan* layer
   if (bias) layer->other_elements += 5 * d_model;
 }
 
+void AddLightning(uint64_t n_heads, uint64_t d_head, uint64_t d_model, LayerPlan* layer) {
+  const uint64_t d_inner = n_heads * d_head;
+  layer->layer.recurrent = {"lightning", d_inner * d_head, 0};
+  AddMatrices(
+      {{MatrixRole::kRecurrentIn, 4 * d_inner, d_model}, {MatrixRole::kRecurrentOut, d_model, d_inner}},
+      layer);
+  layer->other_elements += d_inner;  // a norm over all heads
+}
+
 }  // namespace ropeline

@@ -33,6 +33,9 @@ void AddDeltaNet(const DeltaNetShape& shape, uint64_t d_model, LayerPlan* layer)
 // LFM2's gated short convolution; modeling_lfm2.py.
 void AddShortConv(uint64_t d_conv, bool bias, uint64_t d_model, LayerPlan* layer);
 
+// MiniMax's lightning attention, Q, K, V and an output gate of all heads; modeling_minimax.py.
+void AddLightning(uint64_t n_heads, uint64_t d_head, uint64_t d_model, LayerPlan* layer);
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_MODEL_HF_RECURRENT_H_

@@ -52,8 +52,11 @@ Position RotaryPosition(const char* encoding, double base, uint64_t d_head, uint
 double Attention::Pairs(double n) const {
   if (kind == AttentionKind::kNone) return 0;
   if (kind == AttentionKind::kCross) return n * Keys(n);
-  if (!causal) return n * n;
   const auto limit = static_cast<double>(window);
+  if (!causal) {
+    const double unseen = kind == AttentionKind::kWindow ? std::max(0.0, n - limit) : 0;
+    return n * n - unseen * unseen;
+  }
   if (kind == AttentionKind::kChunked) {
     const double chunks = std::floor(n / limit), rest = n - chunks * limit;
     return (chunks * limit * limit + rest * rest) / 2;

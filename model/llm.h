@@ -55,7 +55,9 @@ struct Attention {
   uint64_t n_kv_heads = 0;  // kMla: as expanded, = n_heads
   uint64_t d_head_k = 0;    // width of one head's Q and K; kMla: d_nope + d_rope
   uint64_t d_head_v = 0;    // width of one head's V
-  uint64_t window = 0;      // kWindow: tokens seen, this one included; kChunked: tokens of a chunk
+  // kWindow: tokens seen, this one included, and where not causal as many on the other side; kChunked: tokens
+  // of a chunk.
+  uint64_t window = 0;
   bool causal = true;       // false: an encoder, which sees all and caches nothing
   Position position{};      // score bias or rotation
   LatentWidths latent{};    // kMla
@@ -65,8 +67,8 @@ struct Attention {
   bool sinks = false;  // a learned logit per head beside the scores (counted in vectors)
 
   // (query, key) pairs of a pass over n tokens: n²/2 causal, w·n − w²/2 beyond a window of w, whole chunks of
-  // w²/2 and the rest, n² otherwise. This counts half of the diagonal, as the article's and DESIGN's
-  // 2·N²·d_head·n_heads·n_layers does; the exact n·(n+1)/2 is larger by 1/n.
+  // w²/2 and the rest, n² otherwise, n² − (n − w)² beyond a window. This counts half of the diagonal, as the
+  // article's and DESIGN's 2·N²·d_head·n_heads·n_layers does; the exact n·(n+1)/2 is larger by 1/n.
   double Pairs(double n) const;
   // Keys that the token after n−1 others sees, at most: n, or the window. A chunk counts as full beyond its
   // first border (at most w; w/2 on average). Cross attention: the encoder's tokens, n where not fixed.
@@ -125,7 +127,7 @@ enum class MatrixRole {
   kPositionTable,      // gathered: learned positions
   kTokenTypeTable,     // gathered: BERT's segments
   kRelativeBias,       // gathered: T5's buckets
-  kPerLayerEmbedding,  // gathered: one row per token for every layer (Gemma 3n and 4)
+  kPerLayerEmbedding,  // gathered: one row per token for every layer (Gemma 3n and 4), or for an encoder
   kAttnQ,
   kAttnK,
   kAttnV,

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "model/json_view.h"
 #include "model/units.h"
@@ -14,15 +16,33 @@ namespace {
 
 constexpr const char* kExpected = "a bench.json written by bench_all";
 
+// One of thousands: its place in the file is spelled out only for a complaint.
+struct Row {
+  const nlohmann::json& json;
+  const std::string& file;
+  size_t index;
+
+  JsonView View() const { return {json, {file, "benchmarks[" + std::to_string(index) + "]"}}; }
+  std::optional<double> Number(const char* key) const {
+    const auto found = json.find(key);
+    if (found == json.end() || found->is_null()) return std::nullopt;
+    if (found->is_number()) {
+      const auto number = found->get<double>();
+      if (std::isfinite(number) && number >= 0) return number;
+    }
+    return View().FindNumber(key);
+  }
+};
+
 struct Samples {
   std::vector<double> call_ns, bytes_per_second, flops_per_second, items_per_second, roof, limit_ns;
   std::vector<double> working_set_bytes;
   std::map<std::string, std::vector<double>> counters;
   size_t rows = 0;
 
-  void Add(const JsonView& row) {
+  void Add(const Row& row) {
     const auto take = [&](const char* key, std::vector<double>* into) {
-      if (const auto value = row.FindNumber(key)) into->push_back(*value);
+      if (const auto value = row.Number(key)) into->push_back(*value);
     };
     take("call_ns", &call_ns);
     take("bytes_per_second", &bytes_per_second);
@@ -30,15 +50,16 @@ struct Samples {
     take("items_per_second", &items_per_second);
     take("roof", &roof);
     take("working_set", &working_set_bytes);
-    for (const std::string& key : row.Keys()) {
+    for (const auto& item : row.json.items()) {
+      const std::string& key = item.key();
       const bool kept = key == "bias_bytes" || key == "output_error" || key == "recall";
       if (kept || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
     }
     // A limit that no machine has would turn into infinities further on.
     const auto believe = [&](const char* key, Range range) {
-      const auto value = row.FindNumber(key);
+      const auto value = row.Number(key);
       if (!value || *value == 0 || range.Has(*value)) return;
-      throw BadInput(row.At(key).where(), fmt::format("is {:g}", *value),
+      throw BadInput(row.View().At(key).where(), fmt::format("is {:g}", *value),
                      fmt::format("{:g} to {:g}", range.least, range.most));
     };
     believe("bytes_per_second", {kBytesPerSecond.least / 1e3, kBytesPerSecond.most});
@@ -47,7 +68,7 @@ struct Samples {
     believe("items_per_second", {1e-3, 1e18});
     believe("roof", {1e-9, 1e6});
     believe("working_set", {1, 1e15});
-    if (row.FindNumber("roof") && row.FindNumber("call_ns")) limit_ns.push_back(roof.back() * call_ns.back());
+    if (row.Number("roof") && row.Number("call_ns")) limit_ns.push_back(roof.back() * call_ns.back());
     ++rows;
   }
 };
@@ -70,21 +91,33 @@ std::map<std::string, double> MediansOf(const std::map<std::string, std::vector<
   return medians;
 }
 
-std::vector<RowSamples> ReadRows(const JsonView& benchmarks) {
+std::optional<RowName> NameOf(const std::string& text) {
+  auto name = ParseRowName(text);
+  return name ? name : ParsePeerRowName(text);
+}
+
+std::vector<RowSamples> ReadRows(const nlohmann::json& benchmarks, const std::string& file) {
   std::vector<RowSamples> rows;
-  std::map<std::string, size_t> index;
-  for (const JsonView& row : benchmarks.Items()) {
-    const std::string text = row.At("name").String();
-    if (row.FindString("run_type").value_or("iteration") != "iteration")
+  std::map<std::string, size_t> index;                               // by name
+  std::unordered_map<std::string, std::optional<size_t>> by_text{};  // nothing: no row of ours
+  for (size_t i = 0; i < benchmarks.size(); ++i) {
+    const Row row{benchmarks[i], file, i};
+    const JsonView view = row.View();
+    const std::string text = view.At("name").String();
+    if (view.FindString("run_type").value_or("iteration") != "iteration")
       continue;  // Google Benchmark's aggregates
-    if (row.FindBool("error_occurred").value_or(false)) continue;
-    auto name = ParseRowName(text);
-    if (!name) name = ParsePeerRowName(text);
-    if (!name) continue;
-    const auto [it, added] = index.try_emplace(name->Text(), rows.size());
-    if (added) rows.push_back({*name, {}, {}});
-    RowSamples& samples = rows[it->second];
-    const bool tainted = row.FindNumber("tainted").value_or(0) != 0;
+    if (view.FindBool("error_occurred").value_or(false)) continue;
+    const auto [known, fresh] = by_text.try_emplace(text);
+    if (fresh) {
+      if (const auto name = NameOf(text)) {
+        const auto [it, added] = index.try_emplace(name->Text(), rows.size());
+        if (added) rows.push_back({*name, {}, {}});
+        known->second = it->second;
+      }
+    }
+    if (!known->second) continue;
+    RowSamples& samples = rows[*known->second];
+    const bool tainted = row.Number("tainted").value_or(0) != 0;
     (tainted ? samples.tainted : samples.clean).Add(row);
   }
   return rows;
@@ -178,7 +211,8 @@ Machine ReadMachine(const std::string& path) {
   machine.file = path;
   ReadContext(*ours, &machine);
   ReadPeers(*ours, &machine);
-  for (const RowSamples& row : ReadRows(root.At("benchmarks"))) {
+  if (!root.At("benchmarks").is_array()) root.At("benchmarks").Items();  // refuses
+  for (const RowSamples& row : ReadRows(json["benchmarks"], path)) {
     const bool tainted = row.clean.rows == 0;
     const Samples& samples = tainted ? row.tainted : row.clean;
     const bool of_ours = row.name.peer.empty();

@@ -84,6 +84,13 @@ struct Machine {
 // peak for at least one thread count.
 Machine ReadMachine(const std::string& path);
 
+// Of which host a result is and from when, without reading its rows; nothing where the file has no
+// context.ropeline. Dates are ISO 8601 in UTC: their order is that of their text.
+struct MachineHead {
+  std::string host_id, date;
+};
+std::optional<MachineHead> ReadMachineHead(const std::string& path);
+
 Machine MachineFromFigures(double bytes_per_second, double flops_per_second);
 
 // Throws BadInput, which lists the thread counts that were measured, where `threads` was not.

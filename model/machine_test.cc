@@ -216,6 +216,25 @@ TEST_F(MachineTest, WrongTypesAnywhere) {
   EXPECT_EQ(Refusal(json.dump()).find("context.ropeline.topology: is number 7, expected an object"), 0u);
 }
 
+TEST_F(MachineTest, HeadIsReadWithoutTheRows) {
+  const auto head = [&](const std::string& text) {
+    std::ofstream(path_, std::ios::binary) << text;
+    return ReadMachineHead(path_.string());
+  };
+  const std::string context = R"({"context":{"date":"1","caches":[{"host_id":"no"}],"ropeline":{"topology":
+      {"host_id":"neither"},"host_id":"me","schema":1,"date":"2025-01-01T00:00:00Z"}},"benchmarks":[)";
+  const auto found = head(context + "{\"name\": cut off");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->host_id, "me");
+  EXPECT_EQ(found->date, "2025-01-01T00:00:00Z");
+  EXPECT_FALSE(head("").has_value());
+  EXPECT_FALSE(head(R"({"context":{}})").has_value());
+  EXPECT_FALSE(head(R"({"ropeline":{"host_id":"me"}})").has_value());
+  EXPECT_FALSE(head(std::string(1000, '[')).has_value());
+  EXPECT_FALSE(head(R"([{"context":{"ropeline":{}}}])").has_value());
+  EXPECT_FALSE(ReadMachineHead(testing::TempDir()).has_value()) << "a folder";
+}
+
 TEST_F(MachineTest, ThreadsThatWereNotMeasuredListTheOnesThatWere) {
   const Machine machine = Read(Valid().dump());
   RequireThreads(machine, 2, {"command line", "--threads"});

@@ -6,27 +6,13 @@
 #include "model/config_json.h"
 #include "model/hf_family.h"
 #include "model/hf_layers.h"
+#include "model/hf_unknown.h"
 
 namespace ropeline {
 namespace {
 
 // Stands in for a family that is not known.
 constexpr HfFamily kUnknown{.model_types = "llama", .recipe = {.windows = WindowRule::kAll}};
-
-// Keys of models whose layers are no plain attention: without their family they cannot be read safely.
-void RefuseUnsafe(const HfConfig& config) {
-  for (const char* key :
-       {"hybrid_override_pattern", "mamba_d_state", "ssm_state_size", "state_size", "linear_num_value_heads",
-        "layers_block_type", "is_encoder_decoder", "block_configs", "attn_type_list", "linear_attn_config",
-        "block_types", "lru_width", "hybrid_layer_ids", "ssm_cfg", "attn_layer_period", "conv_L_cache",
-        "cross_attention_layers", "rescale_every"}) {
-    const auto value = config.text().Find(key);
-    if (!value || (value->is_boolean() && !value->Bool())) continue;
-    throw BadInput(value->where(),
-                   "is of a model_type (" + Quoted(config.ModelType()) + ") whose layers are not known",
-                   "a model_type of plain attention, or one that this reader knows");
-  }
-}
 
 std::string TypeOf(const nlohmann::json& root, const std::string& file) {
   const JsonView view(root, {file, ""});
@@ -40,12 +26,16 @@ Llm HfConfigToLlm(const nlohmann::json& root, const std::string& file, const std
   const HfFamily* known = FindHfFamily(root, file);
   const HfFamily& family = known != nullptr ? *known : kUnknown;
   const HfConfig config(root, file, family.Name(), family.defaults);
-  if (known == nullptr) RefuseUnsafe(config);
+  if (known == nullptr) RefuseUnlikeLlama(config);
   Blueprint model = FillBlueprint(config, family);
   if (family.adjust != nullptr) family.adjust(config, &model);
   for (size_t i = 0; i < model.layers.size(); ++i) {
     if (model.layers[i].layer.recurrent.form != kUnsaidForm) continue;
-    throw BadInput(config.Find(kHfLayerTypes)->Items()[i].where(), "is no kind of layer that is known here",
+    // Of two stacks only the decoder's list is at hand.
+    const auto list = config.Find(kHfLayerTypes);
+    const std::vector<JsonView> types = list && list->is_array() ? list->Items() : std::vector<JsonView>();
+    throw BadInput(i < types.size() ? types[i].where() : Where{file, "layer_types"},
+                   "is no kind of layer that is known here",
                    "full_attention, sliding_attention or chunked_attention");
   }
   for (const LayerPlan& layer : model.layers) {
@@ -59,9 +49,11 @@ Llm HfConfigToLlm(const nlohmann::json& root, const std::string& file, const std
   model.llm.model_type = TypeOf(root, file);
   Llm llm = Assemble(model, file);
   if (known == nullptr) {
-    llm.warnings.insert(llm.warnings.begin(),
-                        "model_type " + Quoted(llm.model_type) +
-                            " is not known: read as a llama, so parameters may be off by norms and biases");
+    llm.warnings.insert(
+        llm.warnings.begin(),
+        "model_type " + Quoted(llm.model_type) +
+            " is not known: read as a llama, so parameters may be off by norms, biases and the form of "
+            "the feed-forward");
   }
   if (std::string filled = config.FilledWarning(); !filled.empty()) llm.warnings.push_back(std::move(filled));
   return llm;

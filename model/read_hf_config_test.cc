@@ -165,6 +165,48 @@ TEST(ReadHfConfigTest, LinearAttentionByLayerTypes) {
   EXPECT_EQ(llm.MainPosition().rope_theta(), 1e7);
 }
 
+TEST(ReadHfConfigTest, LightningAttentionByEitherList) {
+  const std::string keys = R"({"model_type":"minimax","num_local_experts":2,"num_experts_per_tok":1,)";
+  const Llm typed = Read(keys + R"("attn_type_list":[0,0,0,1]})");
+  EXPECT_EQ(Kinds(typed), "recurrent recurrent recurrent full");
+  EXPECT_EQ(Kv(typed, 1).state_elements, 3u * 4 * 16 * 16);
+  EXPECT_EQ(Kv(typed, 1).elements_per_token, 64u);
+  EXPECT_EQ(Kinds(Read(keys + R"("layer_types":["linear_attention","full_attention","linear_attention",
+                                                "full_attention"]})")),
+            "recurrent full recurrent full");
+  EXPECT_EQ(Kinds(Read(keys + R"("rope_theta":1e6})")), "full recurrent full recurrent");
+}
+
+TEST(ReadHfConfigTest, TwoGemmasAsEncoderAndDecoder) {
+  const auto with = [](const char* width) {
+    const std::string stack = R"({"hidden_size":)" + std::string(width) +
+                              R"(,"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,
+        "num_hidden_layers":2,"intermediate_size":128,"vocab_size":100,"sliding_window":8})";
+    return nlohmann::json::parse(
+        R"({"model_type":"t5gemma","is_encoder_decoder":true,"encoder":)" + stack +
+        R"(,"decoder":{"hidden_size":64,"num_attention_heads":4,"num_key_value_heads":2,
+        "head_dim":16,"num_hidden_layers":3,"intermediate_size":128,"vocab_size":100,"sliding_window":8}})");
+  };
+  const Llm llm = HfConfigToLlm(with("64"), "small.json", "small");
+  EXPECT_EQ(llm.NumLayers(Stack::kEncoder), 2u);
+  EXPECT_EQ(Kinds(llm), "window full window full window");
+  EXPECT_EQ(Kv(llm, 100).bytes_at_context, 128u * (8 + 100 + 8));
+  EXPECT_EQ(Kv(llm, 100).cross_elements, 3u * 64 * 100) << "a window layer's too";
+  EXPECT_EQ(llm.layers[0].self.Pairs(100), 100 * 100 - 92 * 92) << "tokens on both sides";
+  EXPECT_EQ(llm.layers[2].self.Pairs(100), 8 * 100 - 8 * 8 / 2);
+  EXPECT_THROW(HfConfigToLlm(with("32"), "small.json", "small"), BadInput);
+}
+
+TEST(ReadHfConfigTest, AnEncoderOfWindowsWithTwoBases) {
+  const Llm llm = Read(R"({"model_type":"modernbert","architectures":["ModernBertModel"],"local_attention":20,
+      "global_attn_every_n_layers":3,"global_rope_theta":160000,"local_rope_theta":10000})");
+  EXPECT_EQ(Kinds(llm), "full window window full");
+  EXPECT_EQ(Kv(llm, 100).bytes_at_context, 0u);
+  EXPECT_EQ(llm.layers[1].self.window, 10u);
+  EXPECT_EQ(llm.layers[1].self.position.rope_theta(), 1e4);
+  EXPECT_EQ(llm.layers[3].self.position.rope_theta(), 16e4);
+}
+
 TEST(ReadHfConfigTest, LayersThatShareKeysAndValues) {
   const Llm llm =
       Read(R"({"model_type":"gemma4_text","head_dim":16,"global_head_dim":32,"num_kv_shared_layers":2,

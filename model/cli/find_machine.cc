@@ -1,9 +1,9 @@
 #include "model/cli/find_machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
-
-#include "model/machine.h"
+#include <utility>
 
 namespace ropeline {
 namespace {
@@ -24,22 +24,26 @@ std::vector<std::filesystem::path> FilesIn(const std::vector<std::filesystem::pa
   return files;
 }
 
-std::optional<std::string> Newest(const std::vector<std::filesystem::path>& files,
-                                  const std::function<bool(const Machine&)>& wanted) {
-  std::optional<std::string> newest;
-  std::string newest_date;
+// The newest of `host_id` that is `wanted`; files of megabytes are read from the newest on, until one will
+// do.
+std::optional<Machine> Newest(const std::vector<std::filesystem::path>& files, const std::string& host_id,
+                              const std::function<bool(const Machine&)>& wanted) {
+  std::vector<std::pair<std::string, std::string>> of_host;  // date, file
   for (const std::filesystem::path& file : files) {
+    const auto head = ReadMachineHead(file.string());
+    if (head && head->host_id == host_id) of_host.emplace_back(head->date, file.string());
+  }
+  std::stable_sort(of_host.begin(), of_host.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const auto& [date, file] : of_host) {
     try {
-      const Machine machine = ReadMachine(file.string());
-      // Dates are ISO 8601 in UTC: their order is that of their text.
-      if (!wanted(machine) || (newest && machine.date <= newest_date)) continue;
-      newest = file.string();
-      newest_date = machine.date;
+      Machine machine = ReadMachine(file);
+      if (wanted(machine)) return machine;
     } catch (const BadInput&) {
       continue;
     }
   }
-  return newest;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -56,20 +60,17 @@ std::vector<std::filesystem::path> ResultFolders() {
   return folders;
 }
 
-std::optional<std::string> NewestResult(const std::vector<std::filesystem::path>& folders,
-                                        const std::string& host_id) {
-  return Newest(FilesIn(folders, "bench.json"),
-                [&](const Machine& machine) { return machine.host_id == host_id; });
+std::optional<Machine> NewestResult(const std::vector<std::filesystem::path>& folders,
+                                    const std::string& host_id) {
+  return Newest(FilesIn(folders, "bench.json"), host_id, [](const Machine&) { return true; });
 }
 
-std::optional<std::string> NewestPeersResult(const std::vector<std::filesystem::path>& folders,
-                                             const std::string& host_id) {
+std::optional<Machine> NewestPeersResult(const std::vector<std::filesystem::path>& folders,
+                                         const std::string& host_id) {
   std::vector<std::filesystem::path> files = FilesIn(folders, "bench.json");
   const std::vector<std::filesystem::path> apart = FilesIn(folders, "peers/bench.json");
   files.insert(files.end(), apart.begin(), apart.end());
-  return Newest(files, [&](const Machine& machine) {
-    return machine.host_id == host_id && !machine.peer_rows.empty();
-  });
+  return Newest(files, host_id, [](const Machine& machine) { return !machine.peer_rows.empty(); });
 }
 
 }  // namespace ropeline

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "bench/topology.h"
 #include "model/cli/find_machine.h"
@@ -10,12 +11,12 @@
 namespace ropeline {
 namespace {
 
-using Finder = std::optional<std::string> (*)(const std::vector<std::filesystem::path>&, const std::string&);
+using Finder = std::optional<Machine> (*)(const std::vector<std::filesystem::path>&, const std::string&);
 
 // `what` and `expected` for a host that has none.
 Machine ThisHost(Finder find, const char* what, const char* expected) {
   const std::vector<std::filesystem::path> folders = ResultFolders();
-  if (const auto file = find(folders, HostId(DetectTopology()))) return ReadMachine(*file);
+  if (auto machine = find(folders, HostId(DetectTopology()))) return std::move(*machine);
   std::string searched;
   for (const auto& folder : folders) searched += (searched.empty() ? "" : ", ") + folder.string();
   throw BadInput(Flag("--machine"), std::string("no result of this host") + what + " in " + searched,

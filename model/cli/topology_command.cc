@@ -45,9 +45,8 @@ Findings Find(const Options& options) {
   Findings findings;
   findings.topology = DetectTopology();
   const std::string host_id = HostId(findings.topology);
-  const std::optional<std::string> file =
-      options.machine_file ? options.machine_file : NewestResult(ResultFolders(), host_id);
-  if (file) findings.measured = ReadMachine(*file);
+  findings.measured =
+      options.machine_file ? ReadMachine(*options.machine_file) : NewestResult(ResultFolders(), host_id);
   findings.same_host = findings.measured && findings.measured->host_id == host_id;
   if (findings.same_host) findings.cache_bytes = findings.measured->cache_bytes;
   return findings;
