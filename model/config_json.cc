@@ -46,6 +46,8 @@ class Scanner {
         case '-':
         case 'I':
         case 'N':
+        case 'i':
+        case 'n':
           i = Word(i);
           break;
         default:
@@ -90,7 +92,7 @@ class Scanner {
   }
 
   size_t Word(size_t begin) {
-    for (const std::string_view token : {"-Infinity", "Infinity", "NaN"}) {
+    for (const std::string_view token : {"-Infinity", "Infinity", "NaN", "-inf", "inf", "-nan", "nan"}) {
       const size_t end = begin + token.size();
       if (text_.substr(begin, token.size()) != token) continue;
       if (end < text_.size() && IsWordCharacter(text_[end])) continue;

@@ -18,7 +18,7 @@ TEST(PresetsTest, ParameterCountsAreThePublishedOnesToTheUnit) {
       {"article-3b", 3000000000},    {"llama-3.2-1b", 1235814400}, {"llama-3.2-3b", 3212749824},
       {"llama-3.1-8b", 8030261248},  {"qwen2.5-7b", 7615616512},   {"mistral-7b", 7241732096},
       {"gpt2", 124439808},           {"bloom-7b1", 7069016064},    {"t5-base", 222903552},
-      {"tinyllama-1.1b", 1100048384}};
+      {"tinyllama-1.1b", 1100048384},{"qwen2.5-0.5b",494032768},{"qwen2.5-1.5b",1543714304},{"qwen2.5-72b",72706203648},{"qwen3-8b",8190735360},{"qwen3-14b",14768307200},{"qwen3-30b-a3b",30532122624},{"qwen3-235b-a22b",235093634560},{"qwen3.6-35b-a3b",0},{"smollm2-1.7b",1711376384},{"gemma-3-12b",11766034176},{"gemma-3-27b",27009346304},{"gpt-oss-20b",20914757184},{"glm-4.5-air",0},{"deepseek-v2-lite",15706484224},{"deepseek-v3",671026419200},{"kimi-k2",0},{"ling-mini-2.0",16255643392},{"bitnet-2b",2412820480}};
   EXPECT_EQ(PresetNames().size(), published.size());
   for (const std::string& name : PresetNames()) {
     ASSERT_TRUE(published.count(name)) << name;

@@ -39,6 +39,9 @@ struct EngineRun {
   std::string tool;     // "llama-bench", "sweep-bench", "batched-bench", "sweep" (../shared/sweeps)
   std::string engine;   // "llama.cpp", "ik_llama.cpp"
   std::string version;  // build number, commit or date
+  std::string title;    // the heading above its table: "main@6bb76b14"
+  std::string
+      options;  // settings no member holds, where they tell the runs of a file apart: "rtr 1, amb 512"
   std::string cpu;
   std::string model;                      // as the engine names it: "llama 1B Q4_0"
   std::string weight_format;              // "Q4_K_M"

@@ -21,7 +21,7 @@ std::optional<double> Speed(const JsonView& row, std::string_view key) {
 
 void AddRows(const JsonView& row, RowCheck* check) {
   if (row.FindBool("inconsistent").value_or(false)) {
-    return check->LeaveOut("the source marks them as inconsistent with themselves", 0);
+    return check->LeaveOut("marked as inconsistent with itself by the source", 0);
   }
   RunRow at;
   at.n_kv = row.FindCount("n_kv").value_or(0);

@@ -8,13 +8,13 @@ namespace {
 
 // "" where the row is usable.
 std::string WhyUnusable(const RunRow& row) {
-  if (!std::isfinite(row.tok_per_s)) return "their speed is not a number";
+  if (!std::isfinite(row.tok_per_s)) return "the speed is not a number";
   const uint64_t timed = row.n_prompt + row.n_generated;
-  if (timed == 0 || row.n_sequences == 0) return "they time no token";
-  if (row.tok_per_s <= 0) return "their speed is zero or below";
-  if (!kTokPerSecond.Has(row.tok_per_s)) return "their speed is outside 1e-6 to 1e8 tokens per second";
+  if (timed == 0 || row.n_sequences == 0) return "no token is timed";
+  if (row.tok_per_s <= 0) return "the speed is zero or below";
+  if (!kTokPerSecond.Has(row.tok_per_s)) return "the speed is outside 1e-6 to 1e8 tokens per second";
   if (row.n_kv > kMaxTokens || timed > kMaxTokens || row.n_sequences > kMaxTokens)
-    return "they count more tokens than any model has";
+    return "more tokens than any model has room for";
   return "";
 }
 

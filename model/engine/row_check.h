@@ -19,7 +19,7 @@ class RowCheck {
   explicit RowCheck(EngineRun* run) : run_(*run) {}
 
   void Add(const RunRow& row);
-  // A row that is no RunRow at all. `reason` as in "its speed is not a number".
+  // A row that is no RunRow at all. `reason` as in "the speed is not a number".
   void LeaveOut(const std::string& reason, size_t line);
   // Writes one warning per reason. To be called once, after the last row.
   void Finish();

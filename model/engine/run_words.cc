@@ -56,6 +56,43 @@ std::optional<double> BitsPerWeight(std::string_view written) {
   return bits;
 }
 
+std::string FileTypeIn(std::string_view description) {
+  constexpr std::string_view kEnds = " -./:,()\t";
+  constexpr std::string_view kWhole[] = {"f16", "f32", "bf16", "fp16", "mxfp4"};
+  const std::string lower = LowerCase(description);
+  std::string_view found;
+  size_t found_end = 0;
+  for (size_t at = 0; (at = lower.find_first_not_of(kEnds, at)) != std::string::npos;) {
+    const size_t end = std::min(lower.find_first_of(kEnds, at), lower.size());
+    const std::string_view word = std::string_view(lower).substr(at, end - at);
+    const size_t digit = word.find_first_of("0123456789");
+    const std::string_view family = word.substr(0, std::min(digit, word.size()));
+    const bool quant =
+        (family == "q" || family == "iq" || family == "tq") && word.find('_') != std::string_view::npos;
+    if (quant || std::find(std::begin(kWhole), std::end(kWhole), word) != std::end(kWhole)) {
+      found = description.substr(at, end - at);
+      found_end = end;
+    }
+    at = end;
+  }
+  std::string type(found);
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::toupper(c); });
+  // llama.cpp's descriptions spell the size out.
+  const std::string_view rest = std::string_view(lower).substr(found_end);
+  for (const auto& [words, suffix] :
+       {std::pair(" - small", "_S"), std::pair(" - medium", "_M"), std::pair(" - large", "_L")}) {
+    if (!type.empty() && rest.rfind(words, 0) == 0) type += suffix;
+  }
+  return type;
+}
+
+std::optional<bool> YesOrNo(std::string_view written) {
+  const std::string lower = LowerCase(Trim(written));
+  if (lower == "1" || lower == "true" || lower == "on" || lower == "enabled") return true;
+  if (lower == "0" || lower == "false" || lower == "off" || lower == "disabled") return false;
+  return std::nullopt;
+}
+
 std::optional<int> LeadingDigit(std::string_view written) {
   const std::string_view word = Trim(written);
   if (word.empty() || std::isdigit(static_cast<unsigned char>(word[0])) == 0) return std::nullopt;

@@ -22,6 +22,13 @@ std::string WeightFormatWord(std::string_view written);
 // "IQ4_K_R4 (4.5 bpw)" → 4.5
 std::optional<double> BitsPerWeight(std::string_view written);
 
+// The format in a model's description or file name: "llama 1B Q4_K - Medium" → "Q4_K_M",
+// "Qwen3-14B-IQ4_KS.gguf" → "IQ4_KS"; "" where there is none.
+std::string FileTypeIn(std::string_view description);
+
+// "1", "true", "on" → true; "0", "false", "off" → false; nothing for others ("auto", "-1").
+std::optional<bool> YesOrNo(std::string_view written);
+
 // "1 (FlashMLA)" → 1; nothing where the text does not begin with a digit.
 std::optional<int> LeadingDigit(std::string_view written);
 
