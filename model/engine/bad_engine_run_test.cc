@@ -51,6 +51,7 @@ TEST(BadEngineRunTest, WhatIsNoBenchmark) {
   EXPECT_EQ(Message("{\"a\": [1, 2").find("run.txt: is truncated"), 0u);
   EXPECT_EQ(Message("[]").find("run.txt: holds no row of a benchmark"), 0u);
   EXPECT_EQ(Message(std::string(100000, '{')).find("run.txt: is nested deeper"), 0u);
+  EXPECT_EQ(Message("\x1b[0m").find("run.txt: is empty"), 0u);
   EXPECT_EQ(Message(std::string(100000, '|')).find("run.txt: holds no row"), 0u);
 }
 
@@ -149,9 +150,10 @@ TEST(BadEngineRunTest, EveryPrefixOfEveryFormat) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     size_t read = 0;
-    for (size_t size = 0; size <= text.size(); size += 31) {
+    for (size_t left = 0; left <= text.size(); left += 31) {
       try {
-        for (const EngineRun& run : ParseEngineRuns(std::string_view(text).substr(0, size), "prefix")) {
+        for (const EngineRun& run :
+             ParseEngineRuns(std::string_view(text).substr(0, text.size() - left), "prefix")) {
           EXPECT_FALSE(run.rows.empty());
           for (const RunRow& row : run.rows) EXPECT_GT(row.tok_per_s, 0);
         }

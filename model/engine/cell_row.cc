@@ -2,10 +2,19 @@
 
 #include <algorithm>
 
+#include "model/engine/bench_record.h"
 #include "model/engine/run_words.h"
 
 namespace ropeline {
 namespace {
+
+// "**12.34**" → "12.34"
+std::string_view WithoutEmphasis(std::string_view cell) {
+  constexpr std::string_view kMarks = " \t*`";
+  const size_t first = cell.find_first_not_of(kMarks);
+  if (first == std::string_view::npos) return {};
+  return cell.substr(first, cell.find_last_not_of(kMarks) - first + 1);
+}
 
 CellRow SplitPipes(std::string_view line) {
   line = Trim(line);
@@ -16,8 +25,8 @@ CellRow SplitPipes(std::string_view line) {
   if (!line.empty() && line.back() == '|') line.remove_suffix(1);
   for (;;) {
     const size_t end = std::min(line.find('|'), line.size());
-    row.cells.emplace_back(Trim(line.substr(0, end)));
-    if (end == line.size()) return row;
+    row.cells.emplace_back(WithoutEmphasis(line.substr(0, end)));
+    if (end == line.size() || row.cells.size() > kMaxColumns) return row;
     line.remove_prefix(end + 1);
   }
 }
@@ -27,7 +36,7 @@ CellRow SplitQuoted(std::string_view line, char separator) {
   CellRow row;
   std::string cell;
   bool quoted = false;
-  for (size_t i = 0; i < line.size(); ++i) {
+  for (size_t i = 0; i < line.size() && row.cells.size() < kMaxColumns; ++i) {
     const char c = line[i];
     if (c == '"') {
       if (quoted && i + 1 < line.size() && line[i + 1] == '"') {

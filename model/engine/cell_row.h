@@ -9,7 +9,7 @@
 namespace ropeline {
 
 struct CellRow {
-  std::vector<std::string> cells;  // trimmed
+  std::vector<std::string> cells;  // trimmed; at most kMaxColumns + 1
   bool closed = false;             // a '|' stands behind the last cell
 };
 

@@ -52,7 +52,6 @@ struct EngineRun {
   std::optional<bool> flash_attention;
   std::optional<int> mla;  // ik_llama.cpp's -mla
   std::optional<uint64_t> ubatch;
-  bool gpu = false;  // layers off the CPU: not ours to predict
   std::vector<RunRow> rows;
   std::vector<std::string> warnings;  // of what was read: rows left out and why
 };

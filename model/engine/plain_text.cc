@@ -41,8 +41,9 @@ std::string PlainText(std::string_view raw, const Where& where, std::string_view
     text = raw.substr(raw.substr(0, 3) == "\xef\xbb\xbf" ? 3 : 0);
   }
   if (text.find('\0') != std::string::npos) throw BadInput(where, "is binary", expected);
+  text = WithoutColours(text);
   if (Trim(text).empty()) throw BadInput(where, "is empty", expected);
-  return WithoutColours(text);
+  return text;
 }
 
 }  // namespace ropeline

@@ -140,6 +140,12 @@ TEST(ReadEngineRunTest, APromptSharedBySequencesIsProcessedOnce) {
   ASSERT_EQ(runs.size(), 1u);
   EXPECT_EQ(Texts(runs[0]), (Strings{"pp 0/512/0 x1", "tg 512/0/32 x4"}));
   EXPECT_NEAR(runs[0].rows[0].SecondsPerToken() * 512, 4, 1e-6);
+  const auto apart = ParseEngineRuns(
+      "main: n_kv_max = 4096, is_pp_shared = 0, is_tg_separate = 1, n_threads = 4\n"
+      "| PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s |\n"
+      "| 512 | 32 | 4 | 2176 | 16.000 | 128.00 | 12.800 | 10.00 |\n",
+      "apart.txt");
+  EXPECT_EQ(Texts(apart[0]), (Strings{"pp 0/512/0 x4", "tg 512/0/32 x1"}));  // one sequence after the other
 }
 
 TEST(ReadEngineRunTest, ASpreadsheetsSemicolonsAndDecimalCommas) {
@@ -237,6 +243,13 @@ TEST(ReadEngineRunTest, TheLogAndTheCommandAroundATableDescribeIt) {
   EXPECT_EQ(runs[0].type_k, "q8_0");
   EXPECT_EQ(runs[0].type_v, "f16");
   EXPECT_EQ(Texts(runs[0]), (Strings{"pp 0/512/0 x1", "tg 0/0/128 x1"}));
+}
+
+TEST(ReadEngineRunTest, CellsInBold) {
+  const auto runs =
+      ParseEngineRuns("| **model** | threads | test | t/s |\n| m | 4 | `tg64` | **9.25** |\n", "bold.md");
+  EXPECT_EQ(Texts(runs[0]), Strings{"tg 0/0/64 x1"});
+  EXPECT_EQ(runs[0].rows[0].tok_per_s, 9.25);
 }
 
 TEST(ReadEngineRunTest, PowerShellsUtf16AndATerminalsColours) {

@@ -11,6 +11,7 @@ namespace ropeline {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
+constexpr size_t kMaxQuants = 100;
 
 // A speed that may be absent, or a word such as "NaN": that one is for RowCheck to leave out.
 std::optional<double> Speed(const JsonView& row, std::string_view key) {
@@ -76,7 +77,6 @@ EngineRun Header(const JsonView& root, const std::string& file) {
   run.flash_attention = root.FindBool("flash_attention");
   run.mla = LeadingDigit(root.FindString("mla").value_or(""));
   run.ubatch = root.FindCount("ubatch");
-  run.gpu = root.FindBool("gpu_offload").value_or(false);
   return run;
 }
 
@@ -89,10 +89,14 @@ bool IsSweepJson(const JsonView& root) {
 std::vector<EngineRun> SweepJsonRuns(const JsonView& root, const std::string& file) {
   const EngineRun header = Header(root, file);
   const std::vector<JsonView> rows = root.At("rows").Items();
+  const bool on_gpu = root.FindBool("gpu_offload").value_or(false);
   std::vector<std::string> quants;
   for (const JsonView& row : rows) {
     const std::string quant = row.FindString("quant").value_or("");
     if (std::find(quants.begin(), quants.end(), quant) == quants.end()) quants.push_back(quant);
+    if (quants.size() > kMaxQuants) {
+      throw BadInput({file, "rows"}, "name more than " + std::to_string(kMaxQuants) + " formats", "one run");
+    }
   }
   std::vector<EngineRun> runs;
   for (const std::string& quant : quants) {
@@ -101,6 +105,10 @@ std::vector<EngineRun> SweepJsonRuns(const JsonView& root, const std::string& fi
     RowCheck check(&run);
     for (const JsonView& row : rows) {
       if (row.FindString("quant").value_or("") != quant) continue;
+      if (on_gpu) {
+        check.LeaveOut("ran with layers on a GPU (gpu_offload)", 0);
+        continue;
+      }
       AddRows(row, &check);
       const std::optional<double> gb = row.FindNumber("weights_gb");
       if (gb && kSizeBytes.Has(*gb * kBytesPerGb)) run.model_bytes = static_cast<uint64_t>(*gb * kBytesPerGb);

@@ -172,14 +172,13 @@ class Grouper {
     // N_KV is all that the cache holds in the end: prompts at 0, generation behind them.
     row.n_kv = kind_ == RecordKind::kSweepBench ? *n_kv : 0;
     row.n_sequences = SharedPrompt(record, n_prompt, n_generated, n_sequences, *n_kv) ? 1 : n_sequences;
-    AddPhase(record, row, n_prompt, "t_pp", "speed_pp");
+    AddPhase(record, row, n_prompt * row.n_sequences, "t_pp", "speed_pp");
     row.phase = RunPhase::kDecode;
     row.n_prompt = 0;
     row.n_generated = n_generated;
     if (kind_ == RecordKind::kBatchedBench) row.n_kv = n_prompt;
-    const bool one_by_one = record.Get("is_tg_separate") == "1";
-    row.n_sequences = one_by_one ? 1 : n_sequences;
-    AddPhase(record, row, n_generated, "t_tg", "speed_tg");
+    row.n_sequences = record.Get("is_tg_separate") == "1" ? 1 : n_sequences;
+    AddPhase(record, row, n_generated * n_sequences, "t_tg", "speed_tg");
   }
 
   void AddPhase(const BenchRecord& record, RunRow row, uint64_t n_tokens, std::string_view time_field,
@@ -187,11 +186,10 @@ class Grouper {
     std::optional<double> speed = Number(record, speed_field);
     if (n_tokens == 0 && !(speed && std::isfinite(*speed) && *speed > 0)) return;  // -ntg 0: not asked for
     const std::optional<double> seconds = Number(record, time_field);
-    const double tokens = static_cast<double>(n_tokens) * static_cast<double>(row.n_sequences);
-    if (!speed && seconds && *seconds > 0) speed = tokens / *seconds;
+    const auto tokens = static_cast<double>(n_tokens);
+    if (record.Get(speed_field).empty() && seconds && *seconds > 0) speed = tokens / *seconds;
     if (!speed) return LeaveOut(record, NoNumber(record.Get(speed_field)));
-    const bool one_by_one = record.Get("is_tg_separate") == "1";
-    const std::string disagree = one_by_one ? "" : TimeAgainstSpeed(tokens, seconds, *speed);
+    const std::string disagree = n_tokens == 0 ? "" : TimeAgainstSpeed(tokens, seconds, *speed);
     if (!disagree.empty()) return LeaveOut(record, disagree);
     row.tok_per_s = *speed;
     AddRow(record, row);

@@ -125,7 +125,7 @@ void RunContext::ReadCommand(std::string_view flags) {
 // "main: n_kv_max = 8192, n_batch = 2048, n_ubatch = 512, flash_attn = 1, n_gpu_layers = 0, n_threads = 8, …"
 void RunContext::ReadPreamble(std::string_view line) {
   std::string_view rest = line.substr(line.find("n_kv_max"));
-  while (!rest.empty()) {
+  while (!rest.empty() && known_.fields.size() < kMaxColumns / 2) {
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view setting = rest.substr(0, comma);
     const size_t equals = setting.find('=');
@@ -161,29 +161,33 @@ void RunContext::ReadLog(std::string_view line) {
   }
 }
 
-void RunContext::Read(std::string_view line) {
-  line = Trim(line);
+// "./llama-sweep-bench -m model.gguf -t 8 \\", whose lines may go on.
+bool RunContext::ReadCommandLine(std::string_view line) {
   if (!command_.empty()) {
     command_.back() = ' ';  // was a backslash
     command_ += line;
   } else {
-    size_t tool_end = std::string_view::npos;
+    size_t tool_end = 0;
     for (const std::string_view tool : kTools) {
       const size_t at = line.find(tool);
       if (at != std::string_view::npos) tool_end = at + tool.size();
     }
-    if (tool_end != std::string_view::npos) {
-      const std::string_view flags = line.substr(tool_end);
-      if (flags.find(" -") != std::string_view::npos || (!flags.empty() && flags.back() == '\\'))
-        command_ = flags;
-    }
+    const std::string_view flags = line.substr(tool_end);
+    const bool is_command = tool_end != 0 && !flags.empty() &&
+                            (flags.find(" -") != std::string_view::npos || flags.back() == '\\');
+    if (!is_command) return false;
+    command_ = flags;
+    command_path_ = line.substr(0, tool_end);
   }
-  if (!command_.empty()) {
-    if (command_.back() == '\\' && command_.size() < kMaxCommand) return;
-    ReadCommand(command_);
-    command_.clear();
-    return;
-  }
+  if (command_.back() == '\\' && command_.size() < kMaxCommand) return true;
+  ReadCommand(command_);
+  command_.clear();
+  return true;
+}
+
+void RunContext::Read(std::string_view line) {
+  line = Trim(line);
+  if (ReadCommandLine(line)) return;
   if (const std::string_view heading = Heading(line); !heading.empty()) {
     title_ = heading.substr(0, kMaxTitle);
     return;

@@ -19,6 +19,7 @@ class RunContext {
   void Describe(BenchRecord* record) const;
 
  private:
+  bool ReadCommandLine(std::string_view line);
   void ReadCommand(std::string_view flags);
   void ReadPreamble(std::string_view line);
   void ReadLog(std::string_view line);

@@ -21,7 +21,7 @@ List ParseList(std::string_view text) {
   List list;
   std::string item;
   bool quoted = false;
-  for (size_t i = 1; i < text.size(); ++i) {
+  for (size_t i = 1; i < text.size() && list.items.size() <= kMaxColumns; ++i) {
     const char c = text[i];
     if (c == '\'' && quoted && i + 1 < text.size() && text[i + 1] == '\'') {
       item += text[++i];
