@@ -57,7 +57,8 @@ endif()
 
 ropeline_test(model_test
   SOURCES model/bad_config_test.cc model/compare_peers_test.cc model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc
-          model/encoding_share_test.cc model/gguf_file_test.cc model/gguf_weights_test.cc
+          model/encoding_share_test.cc model/engine/bad_engine_run_test.cc
+          model/engine/engine_model_test.cc model/engine/read_engine_run_test.cc model/gguf_file_test.cc model/gguf_weights_test.cc
           model/hf_families_test.cc model/kernel_rates_test.cc model/kernel_terms_test.cc
           model/kv_layout_test.cc model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc
           model/predict_kinds_test.cc model/predict_test.cc model/presets_test.cc

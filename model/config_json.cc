@@ -105,7 +105,7 @@ size_t StringEnd(std::string_view text, size_t begin) {
 
 // The bare token that stands at `at`; "" none.
 std::string_view TokenAt(std::string_view text, size_t at) {
-  for (const std::string_view token : {"-Infinity", "Infinity", "NaN"}) {
+  for (const std::string_view token : {"-Infinity", "Infinity", "NaN", "-inf", "inf", "-nan", "nan"}) {
     const size_t end = at + token.size();
     if (text.substr(at, token.size()) != token) continue;
     if (end == text.size() || !IsWordCharacter(text[end])) return token;

@@ -1,5 +1,6 @@
-// Text of a config.json as Python writes it: JSON, but for the bare tokens NaN, Infinity and -Infinity. These
-// become strings, so that a reader which needs such a value as a number says so.
+// Text of a config.json as Python writes it, or of a benchmark's output as C does: JSON, but for the bare
+// tokens NaN, Infinity and -Infinity, or nan and inf. These become strings, so that a reader which needs such
+// a value as a number says so.
 #ifndef ROPELINE_MODEL_CONFIG_JSON_H_
 #define ROPELINE_MODEL_CONFIG_JSON_H_
 

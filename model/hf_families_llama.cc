@@ -69,6 +69,14 @@ void Apertus(const HfConfig&, Blueprint* model) {
   for (LayerPlan& layer : model->layers) layer.other_elements += 2;
 }
 
+// BitNet norms what goes into the output of attention and of the FFN.
+void BitNet(const HfConfig&, Blueprint* model) {
+  for (LayerPlan& layer : model->layers) {
+    const Attention& self = layer.layer.self;
+    layer.other_elements += self.n_heads * self.d_head_v + layer.layer.ffn.width;
+  }
+}
+
 constexpr const char* kLlama =
     R"({"vocab_size":32000,"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,
         "num_attention_heads":32,"max_position_embeddings":2048})";
@@ -187,6 +195,12 @@ constexpr HfFamily kFamilies[] = {
      "NemotronFor",
      R"({"max_position_embeddings":4096})",
      {.norm = NormForm::kWeightAndBias, .gated = false, .rotary_share = 0.5}},
+    {"bitnet",
+     "BitNetFor BitnetFor",
+     R"({"vocab_size":128256,"hidden_size":2560,"intermediate_size":6912,"num_hidden_layers":30,
+         "num_attention_heads":20,"num_key_value_heads":5,"max_position_embeddings":2048})",
+     {.tied = kHfTied, .theta = 500000},
+     BitNet},
     {"arcee", "ArceeFor", "{}", {.gated = false}},
     {"apertus", "ApertusFor", "{}", {.qk_norm = QkNorm::kHead, .gated = false, .theta = 12e6}, Apertus},
     {"olmo hf_olmo",

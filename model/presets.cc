@@ -1,6 +1,10 @@
 #include "model/presets.h"
 
 #include <functional>
+#include <nlohmann/json.hpp>
+
+#include "model/preset_configs.h"
+#include "model/read_hf_config.h"
 
 namespace ropeline {
 namespace {
@@ -198,6 +202,13 @@ Llm Article3b() {
   return llm;
 }
 
+Llm FromConfig(const PresetConfig& preset) {
+  const std::string where = std::string("preset ") + preset.name;
+  Llm llm = HfConfigToLlm(nlohmann::json::parse(preset.config), where, preset.name);
+  llm.source = preset.source;
+  return llm;
+}
+
 struct PresetEntry {
   std::string name;
   std::function<Llm()> make;
@@ -206,6 +217,8 @@ struct PresetEntry {
 std::vector<PresetEntry> Presets() {
   std::vector<PresetEntry> presets = {{"article-3b", Article3b}};
   for (const LlamaRow& row : kLlamaRows) presets.push_back({row.name, [&row] { return FromLlamaRow(row); }});
+  for (const PresetConfig& preset : PresetConfigs())
+    presets.push_back({preset.name, [&preset] { return FromConfig(preset); }});
   presets.insert(presets.end(), {{"gpt2", Gpt2}, {"bloom-7b1", Bloom7b1}, {"t5-base", T5Base}});
   return presets;
 }

@@ -26,9 +26,11 @@ struct RunRow {
   size_t line = 0;                         // of the file, from 1; 0 where the format has no lines
 
   // Seconds per token of one sequence's stream: a decode step, or a prompt's time ÷ its tokens.
-  double SecondsPerToken() const { return n_sequences / tok_per_s; }
+  double SecondsPerToken() const { return static_cast<double>(n_sequences) / tok_per_s; }
   // Where the row stands on a curve of time per token against depth: the middle of its tokens.
-  double MeanDepth() const { return n_kv + (n_prompt + n_generated) / 2.0; }
+  double MeanDepth() const {
+    return static_cast<double>(n_kv) + static_cast<double>(n_prompt + n_generated) / 2;
+  }
 };
 
 // Rows that share everything but depth and phase. What the file does not say is "" or nothing.
@@ -37,16 +39,19 @@ struct EngineRun {
   std::string tool;     // "llama-bench", "sweep-bench", "batched-bench", "sweep" (../shared/sweeps)
   std::string engine;   // "llama.cpp", "ik_llama.cpp"
   std::string version;  // build number, commit or date
+  std::string title;    // the heading above its table: "main@6bb76b14"
+  std::string
+      options;  // settings no member holds, where they tell the runs of a file apart: "rtr 1, amb 512"
   std::string cpu;
-  std::string model;          // as the engine names it: "llama 1B Q4_0"
-  std::string weight_format;  // "Q4_K_M"
+  std::string model;                      // as the engine names it: "llama 1B Q4_0"
+  std::string weight_format;              // "Q4_K_M"
+  std::optional<double> bits_per_weight;  // where it is written: "IQ4_K_R4 (4.5 bpw)"
   std::optional<uint64_t> model_bytes, model_params;
   std::optional<int> threads, threads_batch;  // threads of decode; of prefill where they differ
-  std::string type_k, type_v;                 // of the cache, as written: "f16", "q8_0"
+  std::string type_k, type_v;                 // of the cache, in lower case: "f16", "q8_0", "q8_kv"
   std::optional<bool> flash_attention;
   std::optional<int> mla;  // ik_llama.cpp's -mla
   std::optional<uint64_t> ubatch;
-  bool gpu = false;  // layers off the CPU: not ours to predict
   std::vector<RunRow> rows;
   std::vector<std::string> warnings;  // of what was read: rows left out and why
 };
