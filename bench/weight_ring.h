@@ -20,7 +20,7 @@ class WeightRing {
  private:
   Mapping mapping_;
   WeightDtype dtype_ = WeightDtype::kF32;
-  size_t filled_rows_ = 0;  // of the width that weights are made up in
+  size_t filled_rows_ = 0;  // of the width that weights are made up in, not that of a matrix
   WeightMatrix matrix_;
   size_t slots_ = 0, next_ = 0;
 };

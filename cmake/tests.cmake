@@ -26,7 +26,7 @@ ropeline_test(topology_test
 if(ROPELINE_BUILD_BENCH)
   ropeline_test(bench_test
     SOURCES bench/bench_all_test.cc bench/buffer_test.cc bench/crew_test.cc bench/interference_test.cc bench/options_test.cc
-            bench/peer/ggml_library_test.cc bench/results_file_test.cc bench/runner_test.cc
+            bench/peer/ggml_library_test.cc bench/results_file_test.cc bench/runner_test.cc bench/weight_ring_test.cc
     LIBRARIES ropeline_bench)
   target_compile_definitions(bench_test PRIVATE ROPELINE_BENCH_ALL="$<TARGET_FILE:bench_all>")
   add_dependencies(bench_test bench_all)
