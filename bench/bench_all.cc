@@ -72,6 +72,7 @@ int Main(int argc, char** argv) {
   AddRetrievalRows(plan, &rows);
   AddKvCacheRows(plan, &rows, &skipped);
   AddWeightRows(plan, &rows);
+  AddLinearRows(plan, &rows);
   if (plan.peers) AddPeerRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {

@@ -1,4 +1,4 @@
-// What the machine can do: stream (bandwidth, latency), peak (f32 FMA), sync (barrier, empty loop).
+// What the machine can do: stream (bandwidth, latency), peak (f32 FMA), sync (barrier, dispatch, empty loop).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +7,7 @@
 
 #include "bench/buffer.h"
 #include "bench/core_probe.h"
+#include "bench/crew.h"
 #include "bench/harness.h"
 #include "kernels/stream.h"
 
@@ -178,6 +179,40 @@ Row BarrierRow(const Plan& plan, int threads) {
   return row;
 }
 
+// Handing one tiny operation to all threads, and waiting for the last of them: what a step pays for each
+// where one thread decides what comes next. A barrier alone is what it pays where all follow the same list.
+Row DispatchRow(const Plan& plan, int threads) {
+  struct alignas(64) Done {
+    int count = 0;
+  };
+  struct Shared {
+    explicit Shared(int threads) : crew(threads), done(static_cast<size_t>(threads)) {}
+    Crew crew;
+    std::vector<Done> done;
+  };
+  Row row;
+  row.name = {"sync", "dispatch", "none", "any", {}};
+  row.name.With("threads", static_cast<size_t>(threads));
+  row.threads = threads;
+  row.items = 1;
+  const auto shared = std::make_shared<Shared>(threads);
+  row.body = [shared, topology = plan.topology](benchmark::State& state, const Row& self) {
+    BeginRow(state, self, topology);
+    const int thread = state.thread_index();
+    const Crew::Operation count = [](void* argument, int on) {
+      ++(*static_cast<std::vector<Done>*>(argument))[static_cast<size_t>(on)].count;
+    };
+    TimeCalls(state, self, [&] {
+      if (thread == 0) {
+        shared->crew.HandOut(count, &shared->done);
+      } else {
+        shared->crew.Follow(thread);
+      }
+    });
+  };
+  return row;
+}
+
 // What the timed loop itself costs: Debian's benchmark library announces a debug build, but its loop is in
 // the header.
 Row EmptyLoopRow(const Plan& plan) {
@@ -201,6 +236,7 @@ void AddMachineRows(const Plan& plan, std::vector<Row>* rows) {
     for (int threads : plan.threads) rows->push_back(PeakRow(plan, target, threads));
   }
   for (int threads : plan.threads) rows->push_back(BarrierRow(plan, threads));
+  for (int threads : plan.threads) rows->push_back(DispatchRow(plan, threads));
   for (int threads : plan.threads) {
     for (Traffic traffic : {Traffic::kRead, Traffic::kCopy, Traffic::kUpdate, Traffic::kAdd, Traffic::kSum}) {
       // The limit of rows of one thread alone (bench_input_forms.cc).

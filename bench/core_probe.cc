@@ -11,15 +11,11 @@
 
 namespace ropeline {
 
-namespace {
-
-void Pause() {
+void SpinPause() {
 #if defined(__x86_64__) || defined(__i386__)
   _mm_pause();
 #endif
 }
-
-}  // namespace
 
 void SpinBarrier::Wait() {
   const int phase = phase_.load(std::memory_order_acquire);
@@ -28,7 +24,7 @@ void SpinBarrier::Wait() {
     phase_.store(phase + 1, std::memory_order_release);
     return;
   }
-  while (phase_.load(std::memory_order_acquire) == phase) Pause();
+  while (phase_.load(std::memory_order_acquire) == phase) SpinPause();
 }
 
 double ProbeFlops() {

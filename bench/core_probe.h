@@ -8,6 +8,9 @@
 
 namespace ropeline {
 
+// What a loop that waits for another thread's store does between two looks.
+void SpinPause();
+
 // A centralised sense-reversing barrier that spins (Mellor-Crummey and Scott, "Algorithms for scalable
 // synchronization", 1991): what an engine pays between two operations.
 class SpinBarrier {

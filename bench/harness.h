@@ -87,6 +87,8 @@ void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skippe
 
 // weights: stored matrices times a few vectors.
 void AddWeightRows(const Plan& plan, std::vector<Row>* rows);
+// linear: products of weight matrices with a prefill chunk, and the small operations between them.
+void AddLinearRows(const Plan& plan, std::vector<Row>* rows);
 
 // Other libraries beside rows of ours that are in `rows` already (bench/peer).
 void AddPeerRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);

@@ -141,7 +141,8 @@ std::string CommandLine(int argc, char** argv) {
 
 const std::vector<std::string>& Families() {
   static const auto* const families = new std::vector<std::string>{
-      "stream", "peak", "sync", "input_add", "score_bias", "qk_rotation", "attention", "kv_cache", "weights", "peer"};
+      "stream",    "peak",     "sync",    "input_add", "score_bias", "qk_rotation",
+      "attention", "kv_cache", "weights", "linear",    "peer"};
   return *families;
 }
 

@@ -11,7 +11,8 @@ endfunction()
 
 ropeline_test(kernels_test
   SOURCES kernels/angle_table_test.cc kernels/angle_ways_test.cc kernels/chunk_select_test.cc kernels/convert_test.cc kernels/decode_attention_test.cc kernels/kv_cache_test.cc
-          kernels/kv_evict_test.cc kernels/kv_format_error_test.cc kernels/kv_reschedule_test.cc kernels/mat_vec_test.cc kernels/rerotation_error_test.cc
+          kernels/kv_evict_test.cc kernels/kv_format_error_test.cc kernels/kv_reschedule_test.cc kernels/mat_mul_test.cc kernels/mat_vec_test.cc kernels/rerotation_error_test.cc
+          kernels/residual_test.cc kernels/rms_norm_test.cc kernels/sampling_test.cc kernels/swiglu_test.cc
           kernels/placement_test.cc kernels/prefill_attention_test.cc kernels/roofline_test.cc kernels/rope_frequencies_test.cc kernels/qk_rotation_test.cc kernels/row_name_test.cc
           kernels/score_bias_test.cc kernels/score_tile_test.cc kernels/stream_test.cc
           kernels/unrotated_keys_test.cc kernels/weight_dtype_test.cc
@@ -24,8 +25,8 @@ ropeline_test(topology_test
 
 if(ROPELINE_BUILD_BENCH)
   ropeline_test(bench_test
-    SOURCES bench/bench_all_test.cc bench/buffer_test.cc bench/interference_test.cc bench/options_test.cc
-            bench/peer/ggml_library_test.cc bench/results_file_test.cc bench/runner_test.cc
+    SOURCES bench/bench_all_test.cc bench/buffer_test.cc bench/crew_test.cc bench/interference_test.cc bench/options_test.cc
+            bench/peer/ggml_library_test.cc bench/results_file_test.cc bench/runner_test.cc bench/weight_ring_test.cc
     LIBRARIES ropeline_bench)
   target_compile_definitions(bench_test PRIVATE ROPELINE_BENCH_ALL="$<TARGET_FILE:bench_all>")
   add_dependencies(bench_test bench_all)

@@ -34,13 +34,17 @@ void FillFloats(size_t elements, size_t seed, void* out) {
 #ifdef ROPELINE_HAVE_OPENBLAS
 std::function<void()> OpenBlasProduct(const std::string&, const BlasProduct& shape) {
   struct Operands {
-    Mapping weights, x, y;
+    std::vector<Mapping> weights;
+    Mapping x, y;
+    size_t next = 0;
   };
   auto operands = std::make_shared<Operands>();
-  operands->weights = Operand(4 * shape.rows * shape.cols);
+  for (size_t i = 0; i < shape.matrices; ++i) {
+    operands->weights.push_back(Operand(4 * shape.rows * shape.cols));
+    FillFloats(shape.rows * shape.cols, 1, operands->weights.back().Data());
+  }
   operands->x = Operand(4 * shape.n * shape.cols);
   operands->y = Operand(4 * shape.n * shape.rows);
-  FillFloats(shape.rows * shape.cols, 1, operands->weights.Data());
   FillFloats(shape.n * shape.cols, 2, operands->x.Data());
   return [shape, operands] {
     openblas_set_num_threads(shape.threads);
@@ -48,8 +52,9 @@ std::function<void()> OpenBlasProduct(const std::string&, const BlasProduct& sha
               n = static_cast<int>(shape.n);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, rows, cols, 1,
                 static_cast<const float*>(operands->x.Data()), cols,
-                static_cast<const float*>(operands->weights.Data()), cols, 0,
+                static_cast<const float*>(operands->weights[operands->next].Data()), cols, 0,
                 static_cast<float*>(operands->y.Data()), rows);
+    operands->next = (operands->next + 1) % shape.matrices;
   };
 }
 
@@ -83,7 +88,8 @@ std::function<void()> OneDnnProduct(const std::string& dtype, const BlasProduct&
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
     dnnl::matmul product;
-    std::unordered_map<int, memory> arguments;
+    std::vector<std::unordered_map<int, memory>> arguments;  // by matrix
+    size_t next = 0;
   };
   auto state = std::make_shared<State>();
   omp_set_num_threads(shape.threads);
@@ -98,19 +104,21 @@ std::function<void()> OneDnnProduct(const std::string& dtype, const BlasProduct&
   state->product = dnnl::matmul(primitive);
   const memory plain({{cols, rows}, memory::data_type::f32, memory::format_tag::ba}, state->engine);
   FillFloats(shape.rows * shape.cols, 1, plain.get_data_handle());
-  const memory weights(primitive.weights_desc(), state->engine);
-  Rearrange(plain, weights, &state->stream);
   const memory plain_x({{n, cols}, memory::data_type::f32, memory::format_tag::ab}, state->engine);
   FillFloats(shape.n * shape.cols, 2, plain_x.get_data_handle());
-  const memory source(x, state->engine);
+  const memory source(x, state->engine), result(y, state->engine);
   Rearrange(plain_x, source, &state->stream);
+  for (size_t i = 0; i < shape.matrices; ++i) {
+    const memory weights(primitive.weights_desc(), state->engine);
+    Rearrange(plain, weights, &state->stream);
+    state->arguments.push_back({{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, result}});
+  }
   state->stream.wait();
-  state->arguments = {
-      {DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, memory(y, state->engine)}};
   return [state, shape] {
     omp_set_num_threads(shape.threads);
-    state->product.execute(state->stream, state->arguments);
+    state->product.execute(state->stream, state->arguments[state->next]);
     state->stream.wait();
+    state->next = (state->next + 1) % shape.matrices;
   };
 }
 

@@ -13,6 +13,7 @@ namespace ropeline {
 struct BlasProduct {
   size_t rows, cols, n;
   int threads;
+  size_t matrices;  // that calls take in turn
 };
 
 struct BlasLibrary {
@@ -20,7 +21,7 @@ struct BlasLibrary {
   std::string version;  // "0.3.21"
   std::string kernels;  // what it chose for this CPU: "SkylakeX"
   std::vector<std::string> dtypes;
-  // Makes operands and returns the call that computes the product once.
+  // Makes operands and returns the call that computes a product once.
   std::function<std::function<void()>(const std::string& dtype, const BlasProduct&)> make;
 
   std::string PeerName() const { return name + "-" + version; }

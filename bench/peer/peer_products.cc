@@ -1,5 +1,6 @@
 // ggml's mul_mat: one vector, and a chunk of 512, by weight format; in the layout that a file has and in
 // those that llama.cpp rearranges matrices to when it loads them.
+#include "bench/linear_shapes.h"
 #include "bench/peer/ggml_fill.h"
 #include "bench/peer/peer_row.h"
 
@@ -10,7 +11,7 @@ namespace {
 using ggml::Tensor;
 using ggml::Type;
 
-constexpr size_t kWidth = 3072, kFfnWidth = 8192, kTokens = 512;  // Llama 3.2 3B
+constexpr size_t kWidth = 3072, kFfnWidth = 8192;  // Llama 3.2 3B
 
 struct Product {
   const char* dtype;
@@ -65,14 +66,15 @@ void AddGgmlProducts(const Plan& plan, std::vector<Row>* rows, std::vector<Skipp
     products.push_back({dtype, kFfnWidth, kWidth, 1});
   }
   for (const char* dtype : {"f32", "f16", "q8_0", "q4_0", "q4_K", "q6_K"}) {
-    products.push_back({dtype, kWidth, kWidth, kTokens});
+    products.push_back({dtype, kHotLinear.rows, kHotLinear.cols, kHotLinear.n});
   }
   for (const Product& product : products) {
     const double row_bytes =
         static_cast<double>(api.ggml_row_size(*GgmlType(product.dtype), Int(product.cols)));
     for (const int threads : plan.threads) {
-      const Row like = ProductRow(plan, product.dtype, row_bytes / static_cast<double>(product.cols),
-                                  product.rows, product.cols, product.n, threads);
+      const Row like =
+          ProductRow(plan, product.dtype, row_bytes / static_cast<double>(product.cols), product.rows,
+                     product.cols, product.n, product.n == 1 ? Cache::kCold : Cache::kHot, threads);
       rows->push_back(GgmlRow(plan, like, Build(product, nullptr)));
       for (ggml::BufferType* layout : plan.ggml->ExtraBufferTypes()) {
         Row repacked = like;

@@ -37,9 +37,10 @@ void AddGgmlSoftMax(const Plan& plan, std::vector<Row>* rows);
 // Products by OpenBLAS and oneDNN, where this build has them; otherwise a reason in `skipped`.
 void AddBlasRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
 
-// A product of n vectors with a matrix [rows, cols] as a row: weights/matvec or linear/matmul.
+// A product of n vectors with a matrix [rows, cols] as a row: weights/matvec or linear/matmul. Cold: with one
+// matrix after another.
 Row ProductRow(const Plan& plan, const std::string& dtype, double bytes_per_weight, size_t rows, size_t cols,
-               size_t n, int threads);
+               size_t n, Cache cache, int threads);
 
 }  // namespace ropeline
 
