@@ -163,12 +163,6 @@ void SetPosition(const Pass& pass, Term* term) {
   if (fused_bytes > 0) term->bound = Bound::kCompute;
 }
 
-// The family of rows that measures such a term: matrix×vector in decode, matrix×matrix in prefill.
-std::string FamilyOf(const std::string& term, bool decode) {
-  const bool product = term == "weights" || term == "linear" || term == "experts" || term == "lm_head";
-  return product ? (decode ? "weights" : "linear") : term;
-}
-
 // A product's share of a pass: `count` of them, each with so many tokens.
 std::optional<KernelTime> ProductTime(const Pass& pass, const ProductShape& product, double tokens) {
   if (product.format == nullptr) return std::nullopt;
@@ -245,12 +239,7 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
       SetExperts(pass, pass.decode() ? 1 : pass.tokens() / chunk, pass.decode() ? pass.sequences() : chunk,
                  &term);
     } else if (term.source != TermSource::kMeasured) {
-      const auto& rows = pass.machine.rows;
-      const std::string family = FamilyOf(term.name, pass.decode());
-      const bool some = std::any_of(rows.begin(), rows.end(),
-                                    [&](const MeasuredRow& row) { return row.name.family == family; });
-      term.note = fmt::format("at its limit: {} of family {}",
-                              some ? "this version does not read rows" : "no rows", family);
+      term.note = "at its limit: this suite has no kernel of its kind";
     }
   }
   if (!result.missing.empty()) result.terms.clear();
