@@ -65,7 +65,8 @@ CurveConstants ConstantsOf(bool prefill) {
   CurveConstants constants;
   if (prefill) {
     constants.noise = 0.008;
-    constants.cold = 0.04;
+    constants.cold = 0.06;
+    constants.wander = 0.03;
     constants.bend = 0.03;
   }
   return constants;
@@ -256,6 +257,8 @@ Estimate CurveFit::QuantilesOf(const std::vector<double>& weight, const std::vec
 Estimate CurveFit::At(double n_kv, double depth) const {
   std::vector<double> weight, means, variances;
   const size_t n = curve_.rows.size();
+  const double doublings = std::log2(std::max(1.0, depth / std::max(1.0, curve_.rows.back().depth)));
+  const double discrepancy = constants_.discrepancy + constants_.discrepancy_doubling * doublings;
   for (const CurveFitPart& part : parts_) {
     const double x = Geometry(part.window_skipped, depth);
     const int tooth = ToothOf(n_kv, part.teeth);
@@ -276,7 +279,7 @@ Estimate CurveFit::At(double n_kv, double depth) const {
       }
       double variance = std::max(0.0, square * own - known);
       variance += (1 - sum) * (1 - sum) * point.intercept_variance;
-      variance += (constants_.spread * point.noise_variance + std::pow(constants_.discrepancy, 2)) * mean * mean;
+      variance += (constants_.spread * point.noise_variance + discrepancy * discrepancy) * mean * mean;
       weight.push_back(part.probability * point.probability);
       means.push_back(mean * scale_);
       variances.push_back(variance * scale_ * scale_);

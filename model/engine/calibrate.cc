@@ -1,0 +1,141 @@
+#include "model/engine/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/engine/curve_flags.h"
+#include "model/engine/engine_rates.h"
+#include "model/units.h"
+
+namespace ropeline {
+namespace {
+
+std::optional<Curve> CurveOf(const EngineRun& run, RunPhase phase, const CalibrateRequest& request,
+                             const ModelFacts* facts) {
+  const std::vector<RunRow> rows = RowsOf(run, phase);
+  Curve curve;
+  curve.prefill = phase == RunPhase::kPrefill;
+  for (const RunRow& row : rows) {
+    if (!WithinBudget(row, rows, request.max_context)) continue;
+    curve.rows.push_back({static_cast<double>(row.n_kv), row.MeanDepth(), row.SecondsPerToken()});
+  }
+  if (curve.rows.empty()) return std::nullopt;
+  if (facts != nullptr) curve.window = facts->window;
+  if (curve.prefill && run.flash_attention == false) curve.bend = PriorConstants{}.bend_of_scores;
+  return curve;
+}
+
+// Near depth 0; the median row stands for it, because a first row may be cold and a curve rises by a few
+// percent only within a short run.
+double FirstSeconds(const Curve& curve) {
+  double least = curve.rows.front().seconds;
+  for (const CurveRow& row : curve.rows) least = std::min(least, row.seconds);
+  return least;
+}
+
+EngineConfig ConfigOf(const EngineRun& run, const CalibrateRequest& request) {
+  EngineConfig config;
+  config.model = run.model;
+  config.model_params = run.model_params;
+  config.weight_format = run.weight_format;
+  config.threads = run.threads;
+  config.threads_batch = run.threads_batch;
+  config.type_k = run.type_k;
+  config.type_v = run.type_v;
+  config.flash_attention = run.flash_attention;
+  config.mla = run.mla;
+  config.ubatch = run.ubatch;
+  std::optional<ModelFacts> facts;
+  if (request.llm != nullptr) {
+    facts = FactsOf(*request.llm, run);
+    config.geometry = request.llm->name;
+  }
+  const ModelFacts* known = facts ? &*facts : nullptr;
+  const MachineLimits limits = LimitsOf(request.machine, run);
+  std::optional<CurveFit> pp_fit, tg_fit;
+  config.pp = CurveOf(run, RunPhase::kPrefill, request, known);
+  std::optional<PrefillKnown> prefill;
+  if (config.pp) {
+    config.pp->prior = PrefillPrior(known, FirstSeconds(*config.pp));
+    config.pp->prior.slope_min_s = limits.PrefillSlope(known);
+    pp_fit.emplace(*config.pp);
+    prefill = PrefillKnown{FirstSeconds(*config.pp), {}};
+    if (config.pp->rows.size() > 1) prefill->slope = pp_fit->Slope();
+  }
+  config.tg = CurveOf(run, RunPhase::kDecode, request, known);
+  if (config.tg) {
+    config.tg->prior = DecodePrior(known, FirstSeconds(*config.tg), prefill);
+    config.tg->prior.slope_min_s = limits.DecodeSlope(known);
+    tg_fit.emplace(*config.tg);
+  }
+  const CurveFit* tg = tg_fit ? &*tg_fit : nullptr;
+  const CurveFit* pp = pp_fit ? &*pp_fit : nullptr;
+  config.rates = RatesOf(known, tg, pp, limits);
+  config.policy = PolicyOf(known, tg, pp, config.rates);
+  for (const CurveFit* fit : {tg, pp}) {
+    if (fit == nullptr) continue;
+    const std::vector<EngineFlag> flags = FlagsOf(*fit);
+    config.flags.insert(config.flags.end(), flags.begin(), flags.end());
+  }
+  return config;
+}
+
+}  // namespace
+
+std::vector<RunRow> RowsOf(const EngineRun& run, RunPhase phase) {
+  std::vector<RunRow> rows;
+  for (const RunRow& row : run.rows) {
+    if (row.phase == phase && row.n_sequences == 1) rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const RunRow& a, const RunRow& b) { return a.MeanDepth() < b.MeanDepth(); });
+  return rows;
+}
+
+bool WithinBudget(const RunRow& row, const std::vector<RunRow>& rows, uint64_t max_context) {
+  if (row.n_kv > max_context) return false;
+  if (row.phase != RunPhase::kPrefill || row.n_kv > 0 || row.n_prompt <= max_context) return true;
+  return std::all_of(rows.begin(), rows.end(),
+                     [&](const RunRow& other) { return other.n_kv > 0 || other.n_prompt == row.n_prompt; });
+}
+
+Engine Calibrate(const CalibrateRequest& request) {
+  Engine engine;
+  engine.max_context = request.max_context;
+  if (request.machine != nullptr) engine.machine = request.machine->file;
+  for (const EngineRun& run : request.runs) {
+    if (run.gpu) {
+      engine.warnings.push_back(fmt::format("{} ran on a GPU in part: left out", Quoted(run.model)));
+      continue;
+    }
+    EngineConfig config = ConfigOf(run, request);
+    if (!config.tg && !config.pp) continue;
+    if (request.llm != nullptr) {
+      for (const std::string& text : Mismatches(*request.llm, run)) engine.warnings.push_back(text);
+      for (const std::string& text : FactsOf(*request.llm, run).assumed) engine.warnings.push_back(text);
+    }
+    if (engine.configs.empty()) {
+      engine.engine = run.engine;
+      engine.version = run.version;
+      engine.cpu = run.cpu;
+      engine.source = run.file;
+    }
+    engine.configs.push_back(std::move(config));
+  }
+  if (engine.configs.empty()) {
+    const std::string file = request.runs.empty() ? "run" : request.runs.front().file;
+    throw BadInput({file, ""},
+                   fmt::format("no row of one sequence on a CPU begins within {} tokens",
+                               FormatCount(request.max_context)),
+                   "pp or tg rows that do, or a larger --max-context");
+  }
+  if (request.llm == nullptr) {
+    engine.warnings.emplace_back(
+        "no model was given: the curve is known and its cause is not, so nothing is said of rates, and a "
+        "window's knee cannot be foreseen (--model)");
+  }
+  return engine;
+}
+
+}  // namespace ropeline
