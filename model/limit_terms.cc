@@ -133,7 +133,15 @@ Cost GatherCost(const Llm& llm, const WeightSums& sums, double tokens) {
 }  // namespace
 
 const char* TermSourceName(TermSource source) {
-  return source == TermSource::kMeasured ? "measured" : "limit";
+  switch (source) {
+    case TermSource::kLimit:
+      return "limit";
+    case TermSource::kMeasured:
+      return "measured";
+    case TermSource::kEngine:
+      return "engine";
+  }
+  return "";
 }
 
 std::vector<PositionPart> PositionParts(const Workload& work, Phase phase) {

@@ -57,9 +57,10 @@
 
 namespace ropeline {
 
-// Where a term's ms comes from: the limit, or the measured time of a kernel of this suite (kernel_terms.h).
-enum class TermSource { kLimit, kMeasured };
-const char* TermSourceName(TermSource source);  // "limit", "measured"
+// Where a term's ms comes from: the limit, the measured time of a kernel of this suite (kernel_terms.h), or an
+// engine's profile (engine/engine_predict.h).
+enum class TermSource { kLimit, kMeasured, kEngine };
+const char* TermSourceName(TermSource source);  // "limit", "measured", "engine"
 
 struct Term {
   std::string name{};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "model/engine/engine_predict.h"
 #include "model/units.h"
 
 namespace ropeline {
@@ -63,7 +64,7 @@ Levels<DecodeLevel> DecodeLevels(const PredictRequest& request, const WeightLayo
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = DecodeFrom(std::move(kernels.terms), request.batch);
   }
-  levels.engine.missing = {"an engine profile"};
+  levels.engine = EngineDecode(request, weights, context);
   return levels;
 }
 
@@ -77,7 +78,7 @@ Levels<PrefillLevel> PrefillLevels(const PredictRequest& request, const WeightLa
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = PrefillFrom(std::move(kernels.terms), context);
   }
-  levels.engine.missing = {"an engine profile"};
+  levels.engine = EnginePrefill(request, weights, context);
   return levels;
 }
 
@@ -231,6 +232,8 @@ Prediction Predict(const PredictRequest& request) {
   p.warnings = ModelWarnings(request, p.kv.total);
   const std::vector<std::string> machine_warnings = MachineWarnings(request, p);
   p.warnings.insert(p.warnings.end(), machine_warnings.begin(), machine_warnings.end());
+  const std::vector<std::string> engine_warnings = EngineWarnings(request);
+  p.warnings.insert(p.warnings.end(), engine_warnings.begin(), engine_warnings.end());
   return p;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "model/crossover.h"
+#include "model/engine/engine.h"
 #include "model/kernel_terms.h"
 #include "model/kv_layout.h"
 #include "model/limit_terms.h"
@@ -34,6 +35,7 @@ struct PredictRequest {
   uint64_t prefill_chunk = 0;            // tokens that prefill takes at a time; 0: the whole prompt
   std::optional<uint64_t> memory_bytes;  // of the machine; nothing where unknown
   KvAllocation allocation{};             // what an engine sets aside
+  const Engine* engine = nullptr;        // nullptr: level engine has no value
 };
 
 struct DecodeLevel {
@@ -43,6 +45,7 @@ struct DecodeLevel {
   std::string binding_term;       // the largest
   Bound bound = Bound::kUnknown;  // of the largest
   std::vector<Term> terms;
+  std::optional<Estimate> range_ms{};  // level engine: of ms_per_token, 90 % between low and high
 };
 
 struct PrefillLevel {
@@ -53,6 +56,7 @@ struct PrefillLevel {
   std::string binding_term;
   Bound bound = Bound::kUnknown;
   std::vector<Term> terms;
+  std::optional<Estimate> range_s{};  // level engine: of seconds
 };
 
 template <class Value>

@@ -1,6 +1,7 @@
 // The JSON of a prediction. Keys are stable: add, never rename.
 #include <nlohmann/json.hpp>
 
+#include "model/engine/engine_predict.h"
 #include "model/model_json.h"
 #include "model/predict.h"
 
@@ -32,17 +33,22 @@ Json TermsJson(const std::vector<Term>& terms) {
 }
 
 Json ValueJson(const DecodeLevel& level) {
-  return {{"available", true},
+  Json json = {{"available", true},
           {"ms_per_token", level.ms_per_token},
           {"tok_per_s", level.tok_per_s},
           {"tok_per_s_per_sequence", level.tok_per_s_per_sequence},
           {"bound", BoundName(level.bound)},
           {"binding_term", level.binding_term},
           {"terms", TermsJson(level.terms)}};
+  if (level.range_ms) {
+    json["low_ms"] = level.range_ms->low;
+    json["high_ms"] = level.range_ms->high;
+  }
+  return json;
 }
 
 Json ValueJson(const PrefillLevel& level) {
-  return {{"available", true},
+  Json json = {{"available", true},
           {"seconds", level.seconds},
           {"tok_per_s", level.tok_per_s},
           {"flops_linear", level.flops_linear},
@@ -50,6 +56,11 @@ Json ValueJson(const PrefillLevel& level) {
           {"bound", BoundName(level.bound)},
           {"binding_term", level.binding_term},
           {"terms", TermsJson(level.terms)}};
+  if (level.range_s) {
+    json["low_seconds"] = level.range_s->low;
+    json["high_seconds"] = level.range_s->high;
+  }
+  return json;
 }
 
 template <class Value>
@@ -127,6 +138,7 @@ Json PredictionJson(const PredictRequest& request, const Prediction& p,
                                {"kernels_prefill_seconds", OrNull(point.kernels_prefill_seconds)}});
     }
   }
+  if (request.engine != nullptr) json["engine_verdict"] = EngineVerdict(request, p);
   json["inputs"] = InputsJson(request, p);
   json["warnings"] = p.warnings;
   return json;

@@ -14,6 +14,9 @@ void AddCompareCommand(
 void AddRopeCommand(CLI::App& app);  // rotary bands, and what each extension method changes
 // Rotary mistakes in files; *exit_code becomes 1 for warnings and 2 for errors.
 void AddLintCommand(CLI::App& app, int* exit_code);
+void AddCalibrateCommand(CLI::App& app);  // an engine's profile from its own benchmark
+// Predicted against measured; *exit_code becomes 1 above --max-error.
+void AddValidateCommand(CLI::App& app, int* exit_code);
 void AddTopologyCommand(
     CLI::App& app);  // what this machine is, as reported and as measured, and what is odd about it
 

@@ -57,6 +57,8 @@ int Run(int argc, char** argv) {
   AddRopeCommand(app);
   int exit_code = 0;  // of an answer that was given
   AddLintCommand(app, &exit_code);
+  AddCalibrateCommand(app);
+  AddValidateCommand(app, &exit_code);
   AddTopologyCommand(app);
   try {
     RefuseUnknownCommand(app, argc, argv);

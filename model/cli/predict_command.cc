@@ -26,7 +26,7 @@ struct PredictOptions {
   CacheOptions cache;
   std::string batch = "1";
   std::string chunk = "512";
-  std::optional<std::string> memory;
+  std::optional<std::string> memory, engine;
   MachineOptions machine;
   bool curve = false;
   bool ways = false;
@@ -62,6 +62,11 @@ void RunPredict(const PredictOptions& options) {
   request.machine = &machine;
   request.threads = ChooseThreads(options.machine, machine);
   if (!request.memory_bytes) request.memory_bytes = machine.memory_bytes;
+  std::optional<Engine> engine;
+  if (options.engine) {
+    engine = ReadEngine(*options.engine);
+    request.engine = &*engine;
+  }
 
   const Prediction prediction = Predict(request);
   std::vector<CurvePoint> curve;
@@ -121,6 +126,8 @@ void AddPredictCommand(CLI::App& app) {
       ->add_option("--memory", options->memory,
                    "memory of the machine, such as 16GiB (default: what its result says)")
       ->type_name("SIZE");
+  command->add_option("--engine", options->engine, "an engine's profile, as `ropeline calibrate` writes it")
+      ->type_name("FILE");
   command->add_flag("--curve", options->curve, "add a table over contexts");
   command->add_flag("--ways", options->ways,
                     "add what each way of keeping the past costs: formats, a window, retrieval of chunks");

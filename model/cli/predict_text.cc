@@ -6,6 +6,7 @@
 
 #include "kernels/registry.h"
 #include "model/cli/table.h"
+#include "model/engine/engine_predict.h"
 #include "model/units.h"
 
 namespace ropeline {
@@ -59,6 +60,12 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
       table.Add({"… all sequences together", fmt::format("{} tok/s", FormatRate(kernels->tok_per_s))});
     }
   }
+  if (const auto& engine = p.decode.engine.value) {
+    table.Add({"… with your engine",
+               fmt::format("{} tok/s ({} per token, {} to {}); largest term {}", FormatRate(engine->tok_per_s),
+                           FormatMilliseconds(engine->ms_per_token), FormatMilliseconds(engine->range_ms->low),
+                           FormatMilliseconds(engine->range_ms->high), engine->binding_term)});
+  }
   table.Add({"prefill of " + tokens + ", at best",
              fmt::format("{}; {} tok/s; {}", FormatSeconds(prefill.seconds), FormatRate(prefill.tok_per_s),
                          Binding(prefill.binding_term, prefill.bound))});
@@ -66,6 +73,12 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
     table.Add({"… with this suite's kernels",
                fmt::format("{}; {} tok/s; largest term {}", FormatSeconds(kernels->seconds),
                            FormatRate(kernels->tok_per_s), kernels->binding_term)});
+  }
+  if (const auto& engine = p.prefill.engine.value) {
+    table.Add({"… with your engine",
+               fmt::format("{} ({} to {}); {} tok/s; largest term {}", FormatSeconds(engine->seconds),
+                           FormatSeconds(engine->range_s->low), FormatSeconds(engine->range_s->high),
+                           FormatRate(engine->tok_per_s), engine->binding_term)});
   }
   return table.Text();
 }
@@ -142,7 +155,7 @@ std::string LevelsText(const Levels<Value>& levels) {
     text += fmt::format("kernels: not available: needs {}\n", fmt::join(levels.kernels.missing, ", "));
   }
   if (!levels.engine.value) {
-    text += fmt::format("engine: not available in this version: needs {}\n",
+    text += fmt::format("engine: not available: needs {}\n",
                         fmt::join(levels.engine.missing, ", "));
   }
   return text;
@@ -266,6 +279,12 @@ std::string PredictionText(const PredictRequest& request, const Prediction& p,
     text +=
         "\n\"With this suite's kernels\" is level `kernels`: the same terms at the time that our kernels "
         "were measured to take. Shares and rows are those of this level.\n";
+  }
+  if (request.engine != nullptr) {
+    text +=
+        "\n\"With your engine\" is level `engine`: from the profile that its own benchmark gave; nine of ten "
+        "times lie within the range.\n\n" +
+        EngineVerdict(request, p);
   }
   text += fmt::format("\n## Decode: one step{}\n\n",
                       request.batch > 1 ? fmt::format(" of {} sequences", request.batch) : "");

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "model/engine/curve_flags.h"
+#include "model/engine/engine_model.h"
 #include "model/engine/engine_rates.h"
+#include "model/presets.h"
 #include "model/units.h"
 
 namespace ropeline {
@@ -34,7 +36,7 @@ double FirstSeconds(const Curve& curve) {
   return least;
 }
 
-EngineConfig ConfigOf(const EngineRun& run, const CalibrateRequest& request) {
+EngineConfig ConfigOf(const EngineRun& run, const Llm* llm, const CalibrateRequest& request) {
   EngineConfig config;
   config.model = run.model;
   config.model_params = run.model_params;
@@ -47,9 +49,9 @@ EngineConfig ConfigOf(const EngineRun& run, const CalibrateRequest& request) {
   config.mla = run.mla;
   config.ubatch = run.ubatch;
   std::optional<ModelFacts> facts;
-  if (request.llm != nullptr) {
-    facts = FactsOf(*request.llm, run);
-    config.geometry = request.llm->name;
+  if (llm != nullptr) {
+    facts = FactsOf(*llm, run);
+    config.geometry = llm->name;
   }
   const ModelFacts* known = facts ? &*facts : nullptr;
   const MachineLimits limits = LimitsOf(request.machine, run);
@@ -104,17 +106,29 @@ Engine Calibrate(const CalibrateRequest& request) {
   Engine engine;
   engine.max_context = request.max_context;
   if (request.machine != nullptr) engine.machine = request.machine->file;
+  bool unknown_model = false;
+  const auto warn = [&](const std::string& text) {
+    if (std::find(engine.warnings.begin(), engine.warnings.end(), text) == engine.warnings.end()) {
+      engine.warnings.push_back(text);
+    }
+  };
   for (const EngineRun& run : request.runs) {
-    if (run.gpu) {
-      engine.warnings.push_back(fmt::format("{} ran on a GPU in part: left out", Quoted(run.model)));
-      continue;
+    std::optional<Llm> named;
+    if (request.llm == nullptr) {
+      if (const auto preset = PresetForEngineModel(run)) named = Preset(*preset, {run.file, "model"});
     }
-    EngineConfig config = ConfigOf(run, request);
+    const Llm* llm = named ? &*named : request.llm;
+    EngineConfig config = ConfigOf(run, llm, request);
     if (!config.tg && !config.pp) continue;
-    if (request.llm != nullptr) {
-      for (const std::string& text : Mismatches(*request.llm, run)) engine.warnings.push_back(text);
-      for (const std::string& text : FactsOf(*request.llm, run).assumed) engine.warnings.push_back(text);
+    if (named) {
+      warn(fmt::format("the run calls its model {}: taken as {} (--model for another)",
+                       Quoted(run.model.empty() ? run.title : run.model), named->name));
     }
+    if (llm != nullptr) {
+      for (const std::string& text : Mismatches(*llm, run)) warn(text);
+      for (const std::string& text : FactsOf(*llm, run).assumed) warn(text);
+    }
+    unknown_model = unknown_model || llm == nullptr;
     if (engine.configs.empty()) {
       engine.engine = run.engine;
       engine.version = run.version;
@@ -126,14 +140,12 @@ Engine Calibrate(const CalibrateRequest& request) {
   if (engine.configs.empty()) {
     const std::string file = request.runs.empty() ? "run" : request.runs.front().file;
     throw BadInput({file, ""},
-                   fmt::format("no row of one sequence on a CPU begins within {} tokens",
-                               FormatCount(request.max_context)),
+                   fmt::format("no row of one sequence begins within {} tokens", FormatCount(request.max_context)),
                    "pp or tg rows that do, or a larger --max-context");
   }
-  if (request.llm == nullptr) {
-    engine.warnings.emplace_back(
-        "no model was given: the curve is known and its cause is not, so nothing is said of rates, and a "
-        "window's knee cannot be foreseen (--model)");
+  if (unknown_model) {
+    warn("no model was given: the curve is known and its cause is not, so nothing is said of rates, and a "
+         "window's knee cannot be foreseen (--model)");
   }
   return engine;
 }
