@@ -59,7 +59,9 @@ endif()
 ropeline_test(model_test
   SOURCES model/bad_config_test.cc model/compare_peers_test.cc model/compare_test.cc model/context_ways_test.cc model/crossover_test.cc
           model/encoding_share_test.cc model/engine/bad_engine_run_test.cc
-          model/engine/engine_model_test.cc model/engine/read_engine_run_test.cc model/gguf_file_test.cc model/gguf_weights_test.cc
+          model/engine/calibrate_test.cc model/engine/curve_test.cc
+          model/engine/engine_model_test.cc model/engine/read_engine_run_test.cc
+          model/engine/sweeps_test.cc model/gguf_file_test.cc model/gguf_weights_test.cc
           model/hf_families_test.cc model/kernel_rates_test.cc model/kernel_terms_test.cc
           model/kv_layout_test.cc model/law_test.cc model/machine_test.cc model/measured_encoding_test.cc
           model/predict_kinds_test.cc model/predict_test.cc model/presets_test.cc
@@ -74,7 +76,7 @@ ropeline_test(model_test
   LIBRARIES ropeline_model fmt::fmt)
 
 ropeline_test(cli_test
-  SOURCES model/cli/cli_test.cc model/cli/find_machine_test.cc model/cli/model_files_test.cc model/cli/rope_cli_test.cc model/cli/table_test.cc
+  SOURCES model/cli/cli_test.cc model/cli/engine_cli_test.cc model/cli/find_machine_test.cc model/cli/model_files_test.cc model/cli/rope_cli_test.cc model/cli/table_test.cc
   LIBRARIES ropeline_cli)
 target_compile_definitions(cli_test PRIVATE ROPELINE_BINARY="$<TARGET_FILE:ropeline>")
 add_dependencies(cli_test ropeline)

@@ -34,12 +34,12 @@ Json TermsJson(const std::vector<Term>& terms) {
 
 Json ValueJson(const DecodeLevel& level) {
   Json json = {{"available", true},
-          {"ms_per_token", level.ms_per_token},
-          {"tok_per_s", level.tok_per_s},
-          {"tok_per_s_per_sequence", level.tok_per_s_per_sequence},
-          {"bound", BoundName(level.bound)},
-          {"binding_term", level.binding_term},
-          {"terms", TermsJson(level.terms)}};
+               {"ms_per_token", level.ms_per_token},
+               {"tok_per_s", level.tok_per_s},
+               {"tok_per_s_per_sequence", level.tok_per_s_per_sequence},
+               {"bound", BoundName(level.bound)},
+               {"binding_term", level.binding_term},
+               {"terms", TermsJson(level.terms)}};
   if (level.range_ms) {
     json["low_ms"] = level.range_ms->low;
     json["high_ms"] = level.range_ms->high;
@@ -49,13 +49,13 @@ Json ValueJson(const DecodeLevel& level) {
 
 Json ValueJson(const PrefillLevel& level) {
   Json json = {{"available", true},
-          {"seconds", level.seconds},
-          {"tok_per_s", level.tok_per_s},
-          {"flops_linear", level.flops_linear},
-          {"flops_attention", level.flops_attention},
-          {"bound", BoundName(level.bound)},
-          {"binding_term", level.binding_term},
-          {"terms", TermsJson(level.terms)}};
+               {"seconds", level.seconds},
+               {"tok_per_s", level.tok_per_s},
+               {"flops_linear", level.flops_linear},
+               {"flops_attention", level.flops_attention},
+               {"bound", BoundName(level.bound)},
+               {"binding_term", level.binding_term},
+               {"terms", TermsJson(level.terms)}};
   if (level.range_s) {
     json["low_seconds"] = level.range_s->low;
     json["high_seconds"] = level.range_s->high;

@@ -52,13 +52,13 @@ std::string CurveText(const std::optional<Curve>& curve, const char* phase) {
   if (!curve) return fmt::format("{}: no rows\n", phase);
   const CurveFit fit(*curve);
   const Estimate first = fit.Intercept(), slope = fit.Slope();
-  return fmt::format("{}: {} row{}, depths {} to {}; a token takes {:.4g} ms at depth 0 ({:.4g} to {:.4g}) and {} more "
-                     "per 1,000 tokens of depth ({} to {}); rows scatter by {:.1f} %\n",
-                     phase, curve->rows.size(), curve->rows.size() == 1 ? "" : "s",
-                     FormatTokens(curve->rows.front().n_kv), FormatTokens(curve->rows.back().n_kv),
-                     first.value * 1e3, first.low * 1e3, first.high * 1e3, FormatMilliseconds(slope.value * 1e6),
-                     FormatMilliseconds(slope.low * 1e6), FormatMilliseconds(slope.high * 1e6),
-                     100 * fit.Noise());
+  return fmt::format(
+      "{}: {} row{}, depths {} to {}; a token takes {:.4g} ms at depth 0 ({:.4g} to {:.4g}) and {} more "
+      "per 1,000 tokens of depth ({} to {}); rows scatter by {:.1f} %\n",
+      phase, curve->rows.size(), curve->rows.size() == 1 ? "" : "s", FormatTokens(curve->rows.front().n_kv),
+      FormatTokens(curve->rows.back().n_kv), first.value * 1e3, first.low * 1e3, first.high * 1e3,
+      FormatMilliseconds(slope.value * 1e6), FormatMilliseconds(slope.low * 1e6),
+      FormatMilliseconds(slope.high * 1e6), 100 * fit.Noise());
 }
 
 std::string ConfigText(const EngineConfig& config) {
@@ -101,10 +101,10 @@ void RunCalibrate(const CalibrateOptions& options) {
               json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
   if (options.json) return Print(json);
-  std::string text = fmt::format("# {}{} on {}, from rows to depth {}\n", engine.engine.empty() ? "engine" : engine.engine,
-                                 engine.version.empty() ? "" : " " + engine.version,
-                                 engine.cpu.empty() ? "an unnamed CPU" : engine.cpu,
-                                 FormatCount(engine.max_context));
+  std::string text =
+      fmt::format("# {}{} on {}, from rows to depth {}\n", engine.engine.empty() ? "engine" : engine.engine,
+                  engine.version.empty() ? "" : " " + engine.version,
+                  engine.cpu.empty() ? "an unnamed CPU" : engine.cpu, FormatCount(engine.max_context));
   for (const EngineConfig& config : engine.configs) text += ConfigText(config);
   if (!engine.warnings.empty()) text += "\n## Warnings\n\n";
   for (const std::string& warning : engine.warnings) text += "- " + warning + "\n";
@@ -123,9 +123,10 @@ void AddCalibrateCommand(CLI::App& app) {
                    "output of llama-bench, sweep-bench or llama-batched-bench; - is standard input")
       ->required();
   command
-      ->add_option("--model", options->model,
-                   "the model that ran: a preset, a config.json, a folder with one, or a .gguf (default: the preset "
-                   "that the run names)")
+      ->add_option(
+          "--model", options->model,
+          "the model that ran: a preset, a config.json, a folder with one, or a .gguf (default: the preset "
+          "that the run names)")
       ->type_name("MODEL");
   AddMachineOptions(*command, true, &options->machine);
   command->add_option("--max-context", options->max_context, "use only rows up to this depth")

@@ -61,10 +61,11 @@ std::string Answer(const PredictRequest& request, const Prediction& p) {
     }
   }
   if (const auto& engine = p.decode.engine.value) {
-    table.Add({"… with your engine",
-               fmt::format("{} tok/s ({} per token, {} to {}); largest term {}", FormatRate(engine->tok_per_s),
-                           FormatMilliseconds(engine->ms_per_token), FormatMilliseconds(engine->range_ms->low),
-                           FormatMilliseconds(engine->range_ms->high), engine->binding_term)});
+    table.Add(
+        {"… with your engine",
+         fmt::format("{} tok/s ({} per token, {} to {}); largest term {}", FormatRate(engine->tok_per_s),
+                     FormatMilliseconds(engine->ms_per_token), FormatMilliseconds(engine->range_ms->low),
+                     FormatMilliseconds(engine->range_ms->high), engine->binding_term)});
   }
   table.Add({"prefill of " + tokens + ", at best",
              fmt::format("{}; {} tok/s; {}", FormatSeconds(prefill.seconds), FormatRate(prefill.tok_per_s),
@@ -155,8 +156,7 @@ std::string LevelsText(const Levels<Value>& levels) {
     text += fmt::format("kernels: not available: needs {}\n", fmt::join(levels.kernels.missing, ", "));
   }
   if (!levels.engine.value) {
-    text += fmt::format("engine: not available: needs {}\n",
-                        fmt::join(levels.engine.missing, ", "));
+    text += fmt::format("engine: not available: needs {}\n", fmt::join(levels.engine.missing, ", "));
   }
   return text;
 }

@@ -44,14 +44,22 @@ std::optional<double> MaxErrorOf(const ValidateOptions& options) {
 
 std::string SummaryText(const char* phase, const std::optional<ValidationSummary>& summary) {
   if (!summary) return fmt::format("{}: no rows\n", phase);
-  return fmt::format("{}: {} rows{}: |error| {} median, {} at the 90th percentile, {} mean; {} lie in their range\n",
-                     phase, summary->rows, summary->of_unused_rows ? " that the fit did not use" : " of the fit",
-                     FormatPercent(summary->median_error), FormatPercent(summary->p90_error),
-                     FormatPercent(summary->mean_error), FormatPercent(summary->inside_range));
+  return fmt::format(
+      "{}: {} rows{}: |error| {} median, {} at the 90th percentile, {} mean; {} lie in their range\n", phase,
+      summary->rows, summary->of_unused_rows ? " that the fit did not use" : " of the fit",
+      FormatPercent(summary->median_error), FormatPercent(summary->p90_error),
+      FormatPercent(summary->mean_error), FormatPercent(summary->inside_range));
 }
 
 std::string ValidationText(const Validation& validation) {
-  Table table({{"phase", Align::kLeft}, {"depth"}, {"measured"}, {"predicted"}, {"90 % range"}, {"error"}, {"in range", Align::kLeft}, {"used", Align::kLeft}});
+  Table table({{"phase", Align::kLeft},
+               {"depth"},
+               {"measured"},
+               {"predicted"},
+               {"90 % range"},
+               {"error"},
+               {"in range", Align::kLeft},
+               {"used", Align::kLeft}});
   for (const ValidatedRow& row : validation.rows) {
     table.Add({row.prefill ? "pp" + std::to_string(row.n_prompt) : "tg", FormatCount(row.n_kv),
                FormatMilliseconds(row.measured_ms), FormatMilliseconds(row.predicted_ms.value),
@@ -88,8 +96,9 @@ void RunValidate(const ValidateOptions& options, int* exit_code) {
   } else {
     std::string text = ValidationText(validation);
     if (max_error) {
-      text += fmt::format("\nThe mean error, {}, is {} --max-error {}.\n", FormatPercent(validation.WorstMean()),
-                          above ? "above" : "within", FormatPercent(*max_error));
+      text +=
+          fmt::format("\nThe mean error, {}, is {} --max-error {}.\n", FormatPercent(validation.WorstMean()),
+                      above ? "above" : "within", FormatPercent(*max_error));
     }
     Print(text);
   }
@@ -100,9 +109,10 @@ void RunValidate(const ValidateOptions& options, int* exit_code) {
 
 void AddValidateCommand(CLI::App& app, int* exit_code) {
   const auto options = std::make_shared<ValidateOptions>();
-  CLI::App* command =
-      app.add_subcommand("validate", "predicted against measured, row by row, and what is odd about a run's curve");
-  command->footer("exit code: 0, or 1 where the mean |error| of a phase is above --max-error; 2 for bad input");
+  CLI::App* command = app.add_subcommand(
+      "validate", "predicted against measured, row by row, and what is odd about a run's curve");
+  command->footer(
+      "exit code: 0, or 1 where the mean |error| of a phase is above --max-error; 2 for bad input");
   command->add_option("RUN", options->run,
                       "output of llama-bench, sweep-bench or llama-batched-bench; - is standard input");
   command->add_option("--engine", options->engine, "an engine's profile, as `ropeline calibrate` writes it")

@@ -139,13 +139,15 @@ Engine Calibrate(const CalibrateRequest& request) {
   }
   if (engine.configs.empty()) {
     const std::string file = request.runs.empty() ? "run" : request.runs.front().file;
-    throw BadInput({file, ""},
-                   fmt::format("no row of one sequence begins within {} tokens", FormatCount(request.max_context)),
-                   "pp or tg rows that do, or a larger --max-context");
+    throw BadInput(
+        {file, ""},
+        fmt::format("no row of one sequence begins within {} tokens", FormatCount(request.max_context)),
+        "pp or tg rows that do, or a larger --max-context");
   }
   if (unknown_model) {
-    warn("no model was given: the curve is known and its cause is not, so nothing is said of rates, and a "
-         "window's knee cannot be foreseen (--model)");
+    warn(
+        "no model was given: the curve is known and its cause is not, so nothing is said of rates, and a "
+        "window's knee cannot be foreseen (--model)");
   }
   return engine;
 }

@@ -16,7 +16,7 @@
 namespace ropeline {
 
 struct CalibrateRequest {
-  std::vector<EngineRun> runs;     // of one engine on one machine
+  std::vector<EngineRun> runs;       // of one engine on one machine
   const Llm* llm = nullptr;          // nullptr: each run's by its name (engine_model.h), or else curves only
   const Machine* machine = nullptr;  // nullptr: no limits
   uint64_t max_context = 2048;
@@ -29,7 +29,8 @@ std::vector<RunRow> RowsOf(const EngineRun& run, RunPhase phase);
 // of an empty cache is no longer. `rows` are all of the phase.
 bool WithinBudget(const RunRow& row, const std::vector<RunRow>& rows, uint64_t max_context);
 
-// Throws BadInput where no run has a row of one sequence within max_context. engine.date is left to the caller.
+// Throws BadInput where no run has a row of one sequence within max_context. engine.date is left to the
+// caller.
 Engine Calibrate(const CalibrateRequest& request);
 
 }  // namespace ropeline

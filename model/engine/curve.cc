@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kGridPoints = 31;
 constexpr int kGridZooms = 4;
-constexpr double kGridHalfWidth = 6;    // of the log of the slope, around its prior's median
-constexpr double kLogNegligible = 8;    // e^-8 of the likeliest point
+constexpr double kGridHalfWidth = 6;  // of the log of the slope, around its prior's median
+constexpr double kLogNegligible = 8;  // e^-8 of the likeliest point
 constexpr int kRobustSteps = 10;
 constexpr double kMaxRowWeight = 1.5;
-constexpr double kImpossible = 50;      // log penalty of what physics excludes
+constexpr double kImpossible = 50;  // log penalty of what physics excludes
 constexpr size_t kMaxRows = 48;
 constexpr double kLowTail = 0.05, kHighTail = 0.95;  // 90 % between
 
@@ -142,7 +142,8 @@ CurveFitPart CurveFit::FitOn(bool window_skipped, int teeth, const std::vector<d
   std::vector<double> kernel(n * n), drifted(n), time(n);
   for (size_t i = 0; i < n; ++i) {
     time[i] = rows[i].seconds / scale_;
-    drifted[i] = part.depth[i] + (constants_.bend + curve_.bend) * Drift(part.depth[i], constants_.wander_from);
+    drifted[i] =
+        part.depth[i] + (constants_.bend + curve_.bend) * Drift(part.depth[i], constants_.wander_from);
     for (size_t j = 0; j < n; ++j) {
       kernel[i * n + j] = Kernel(part, part.depth[i], part.tooth[i], part.depth[j], part.tooth[j]);
     }

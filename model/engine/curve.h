@@ -16,8 +16,8 @@
 // (Rasmussen and Williams 2006, section 2.7).
 //
 // What cannot be known beforehand is a set of hypotheses weighted by their evidence: windows are skipped or
-// not; the slope depends on n modulo some rows (a saw-tooth: an engine splits keys over threads evenly at some
-// depths only).
+// not; the slope depends on n modulo some rows (a saw-tooth: an engine splits keys over threads evenly at
+// some depths only).
 #ifndef ROPELINE_MODEL_ENGINE_CURVE_H_
 #define ROPELINE_MODEL_ENGINE_CURVE_H_
 
@@ -55,8 +55,8 @@ struct Curve {
   double bend = 0;  // the slope's relative growth per unit of log(1 + n/n₀), beyond CurveConstants::bend
 };
 
-// Chosen over ../shared/sweeps at three depths of calibration. Errors are flat in all of them: a factor of 1.5
-// in any one moves the mean error by less than a twentieth of itself.
+// Chosen over ../shared/sweeps at three depths of calibration. Errors are flat in all of them: a factor
+// of 1.5 in any one moves the mean error by less than a twentieth of itself.
 struct CurveConstants {
   double noise = 0.006;                 // of a row, relative
   double noise_rows = 2;                // how many rows that figure counts for
@@ -84,8 +84,8 @@ struct Estimate {
 struct CurveFitPart {
   double probability = 1;
   bool window_skipped = false;
-  int teeth = 0;  // rows of one period of a saw-tooth; 0: none
-  std::vector<double> depth;    // g of each row, and its tooth
+  int teeth = 0;              // rows of one period of a saw-tooth; 0: none
+  std::vector<double> depth;  // g of each row, and its tooth
   std::vector<int> tooth;
   struct Point {
     double probability, slope, intercept, intercept_variance, noise_variance;
@@ -102,9 +102,9 @@ class CurveFit {
   const Curve& curve() const { return curve_; }
   // Seconds per token of a row that begins at n_kv and has `depth` tokens in the cache on average.
   Estimate At(double n_kv, double depth) const;
-  Estimate Slope() const;      // b, seconds per token of depth, below any window
-  Estimate Intercept() const;  // a, seconds
-  double Noise() const;        // of a row, relative
+  Estimate Slope() const;        // b, seconds per token of depth, below any window
+  Estimate Intercept() const;    // a, seconds
+  double Noise() const;          // of a row, relative
   double WindowSkipped() const;  // probability; 0 without a window
   int Teeth() const;             // rows of the likelier period; 0 where no saw-tooth is likely
  private:
@@ -119,8 +119,8 @@ class CurveFit {
 
   Curve curve_;
   CurveConstants constants_;
-  double scale_ = 1;     // seconds: times are fitted as multiples of the median row
-  double step_ = 0;      // tokens between rows where that is the same for all; 0 otherwise
+  double scale_ = 1;  // seconds: times are fitted as multiples of the median row
+  double step_ = 0;   // tokens between rows where that is the same for all; 0 otherwise
   bool cold_first_ = false;
   std::vector<CurveFitPart> parts_;
 };

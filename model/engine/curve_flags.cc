@@ -9,10 +9,10 @@ namespace ropeline {
 namespace {
 
 constexpr size_t kFewRows = 3;
-constexpr double kOff = 0.03;         // of the first row against the curve of the others
-constexpr double kFall = 0.02;        // of a row against the one before it
-constexpr double kNoisy = 0.03;       // of a row
-constexpr double kBend = 1.3;         // slope of the deeper half against that of the shallower
+constexpr double kOff = 0.03;    // of the first row against the curve of the others
+constexpr double kFall = 0.02;   // of a row against the one before it
+constexpr double kNoisy = 0.03;  // of a row
+constexpr double kBend = 1.3;    // slope of the deeper half against that of the shallower
 constexpr double kKneeProbability = 0.5;
 
 // Least squares; the slope of fewer than two depths is 0.
@@ -45,8 +45,8 @@ std::vector<EngineFlag> FlagsOf(const CurveFit& fit) {
     flags.push_back({name, curve.prefill ? "pp" : "tg", std::move(detail)});
   };
   if (n < kFewRows) {
-    add("too_few_rows", fmt::format("{} row{}: the slope is mostly what the model and other engines suggest", n,
-                                    n == 1 ? "" : "s"));
+    add("too_few_rows", fmt::format("{} row{}: the slope is mostly what the model and other engines suggest",
+                                    n, n == 1 ? "" : "s"));
   }
   size_t first = 0;  // of the rows that the rest is judged by
   if (n >= kFewRows && rows[0].n_kv == 0) {
@@ -54,20 +54,22 @@ std::vector<EngineFlag> FlagsOf(const CurveFit& fit) {
     const double expected = others.intercept + others.slope * rows[0].depth;
     const double off = rows[0].seconds / expected - 1;
     if (expected > 0 && off > kOff && off > 3 * fit.Noise()) {
-      add("cold_first_row", fmt::format("the first row is {:.0f} % slower than the others lead to expect", 100 * off));
+      add("cold_first_row",
+          fmt::format("the first row is {:.0f} % slower than the others lead to expect", 100 * off));
       first = 1;
     }
   }
   if (fit.Teeth() > 0) {
-    add("saw_tooth", fmt::format("time depends on the row's number modulo {}: threads share the keys evenly at some "
-                                 "depths only",
-                                 fit.Teeth()));
+    add("saw_tooth",
+        fmt::format("time depends on the row's number modulo {}: threads share the keys evenly at some "
+                    "depths only",
+                    fit.Teeth()));
   } else {
     for (size_t i = first + 1; i < n; ++i) {
       const double fall = 1 - rows[i].seconds / rows[i - 1].seconds;
       if (fall < kFall || fall < 3 * fit.Noise()) continue;
-      add("not_monotone", fmt::format("a token at depth {:.0f} takes {:.0f} % less time than at {:.0f}", rows[i].depth,
-                                      100 * fall, rows[i - 1].depth));
+      add("not_monotone", fmt::format("a token at depth {:.0f} takes {:.0f} % less time than at {:.0f}",
+                                      rows[i].depth, 100 * fall, rows[i - 1].depth));
       break;
     }
   }
@@ -84,9 +86,10 @@ std::vector<EngineFlag> FlagsOf(const CurveFit& fit) {
     }
   }
   if (curve.window && fit.WindowSkipped() > kKneeProbability) {
-    add("window_knee", fmt::format("window layers stop to cost more at {:.0f} tokens: {:.0f} % of the slope ends "
-                                   "there ({:.0f} % sure)",
-                                   curve.window->tokens, 100 * curve.window->share, 100 * fit.WindowSkipped()));
+    add("window_knee",
+        fmt::format("window layers stop to cost more at {:.0f} tokens: {:.0f} % of the slope ends "
+                    "there ({:.0f} % sure)",
+                    curve.window->tokens, 100 * curve.window->share, 100 * fit.WindowSkipped()));
   }
   return flags;
 }

@@ -109,9 +109,9 @@ Curve ReadCurve(const JsonView& view, bool prefill) {
                                  "microseconds per token of depth, above 0") /
                         kUsPerS;
   curve.prior.sd = NumberIn(prior.At("log_sd"), kSpread, "0.001 to 10");
-  curve.prior.slope_min_s =
-      NumberIn(prior.At("least_us_per_token"), {0, kSlope.most * kUsPerS}, "microseconds per token of depth") /
-      kUsPerS;
+  curve.prior.slope_min_s = NumberIn(prior.At("least_us_per_token"), {0, kSlope.most * kUsPerS},
+                                     "microseconds per token of depth") /
+                            kUsPerS;
   if (const auto window = view.Find("window")) {
     curve.window = WindowShape{NumberIn(window->At("tokens"), {1, kDepth.most}, "tokens"),
                                NumberIn(window->At("share"), {0, 1}, "0 to 1")};
@@ -135,7 +135,8 @@ std::optional<int> FindThreads(const JsonView& view, const char* key) {
   const auto found = view.Find(key);
   if (!found) return std::nullopt;
   const uint64_t count = found->Count();
-  if (count < 1 || count > kMaxThreads) throw BadInput(found->where(), "is out of range", "1 to 65536 threads");
+  if (count < 1 || count > kMaxThreads)
+    throw BadInput(found->where(), "is out of range", "1 to 65536 threads");
   return static_cast<int>(count);
 }
 
@@ -160,8 +161,7 @@ EngineConfig ReadConfig(const JsonView& view) {
   config.policy = {policy.FindBool("skips_window"), policy.FindBool("rereads_kv"),
                    policy.FindBool("splits_unevenly"), policy.FindBool("keeps_latent")};
   for (const JsonView& flag : view.At("flags").Items()) {
-    config.flags.push_back(
-        {flag.At("name").String(), flag.At("phase").String(), flag.At("detail").String()});
+    config.flags.push_back({flag.At("name").String(), flag.At("phase").String(), flag.At("detail").String()});
   }
   return config;
 }

@@ -24,18 +24,18 @@ struct EngineRate {
   std::optional<double> limit;    // the machine's, same unit; nothing without a machine
   std::string note;
 };
-inline constexpr const char* kRateWeights = "weights_gb_s";        // of a decode step, overhead included
-inline constexpr const char* kRateKv = "kv_gb_s";                  // cache bytes ÷ slope of decode
+inline constexpr const char* kRateWeights = "weights_gb_s";  // of a decode step, overhead included
+inline constexpr const char* kRateKv = "kv_gb_s";            // cache bytes ÷ slope of decode
 inline constexpr const char* kRateLinear = "prefill_linear_gflop_s";
 inline constexpr const char* kRateAttention = "prefill_attention_gflop_s";
 inline constexpr const char* kRateOverhead = "step_overhead_ms";
 
 // How the engine goes about attention, where the curves tell; nothing where they do not.
 struct EnginePolicy {
-  std::optional<bool> skips_window;      // does not read what a window layer does not see
-  std::optional<bool> rereads_kv;        // K and V once per query head, not once per KV head
-  std::optional<bool> splits_unevenly;   // threads share a step's keys evenly at some depths only (saw-tooth)
-  std::optional<bool> keeps_latent;      // MLA's rows, not heads
+  std::optional<bool> skips_window;     // does not read what a window layer does not see
+  std::optional<bool> rereads_kv;       // K and V once per query head, not once per KV head
+  std::optional<bool> splits_unevenly;  // threads share a step's keys evenly at some depths only (saw-tooth)
+  std::optional<bool> keeps_latent;     // MLA's rows, not heads
 };
 
 // A remark on a curve: "cold_first_row", "super_linear", "saw_tooth", "window_knee", "too_few_rows",
@@ -48,8 +48,8 @@ struct EngineFlag {
 
 // One way of running it.
 struct EngineConfig {
-  std::string model;          // as the engine names it
-  std::string geometry;       // name of the Llm that the rates are of; "" none was given
+  std::string model;     // as the engine names it
+  std::string geometry;  // name of the Llm that the rates are of; "" none was given
   std::optional<uint64_t> model_params;
   std::string weight_format;
   std::optional<int> threads, threads_batch;

@@ -80,7 +80,8 @@ constexpr const char* kByRates = "from the rates of another model or cache forma
 
 double AttentionFlops(const Llm& llm, double context) {
   double flops = 0;
-  for (const Layer& layer : llm.layers) flops += layer.self.Pairs(context) * layer.self.ExpandedFlopsPerPair();
+  for (const Layer& layer : llm.layers)
+    flops += layer.self.Pairs(context) * layer.self.ExpandedFlopsPerPair();
   return flops;
 }
 
@@ -94,9 +95,8 @@ const EngineConfig& NearestConfig(const Engine& engine, const PredictRequest& re
     if (SameCache(config, request)) points += 2;
     return points + (config.tg ? 1 : 0);
   };
-  return *std::max_element(
-      engine.configs.begin(), engine.configs.end(),
-      [&](const EngineConfig& a, const EngineConfig& b) { return score(a) < score(b); });
+  return *std::max_element(engine.configs.begin(), engine.configs.end(),
+                           [&](const EngineConfig& a, const EngineConfig& b) { return score(a) < score(b); });
 }
 
 Estimate CurveDecodeSeconds(const Curve& curve, uint64_t context) {
@@ -117,7 +117,8 @@ Estimate CurvePrefillSeconds(const Curve& curve, uint64_t context, uint64_t chun
   return total;
 }
 
-Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayout& weights,
+                                uint64_t context) {
   Level<DecodeLevel> level;
   if (request.engine == nullptr) {
     level.missing = {"an engine profile"};
@@ -146,7 +147,8 @@ Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayou
     seconds = Sum(reading, SecondsAt(*kv_rate, kv_bytes, kOtherAttention));
     first = reading.value;
   } else {
-    level.missing = MissingFor(config, SameModel(config, request) && !config.tg, "decode", kRateWeights, kRateKv);
+    level.missing =
+        MissingFor(config, SameModel(config, request) && !config.tg, "decode", kRateWeights, kRateKv);
     return level;
   }
   const char* note = by_curve ? kByCurve : kByRates;
@@ -161,7 +163,8 @@ Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayou
   return level;
 }
 
-Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLayout& weights, uint64_t context) {
+Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLayout& weights,
+                                  uint64_t context) {
   Level<PrefillLevel> level;
   if (request.engine == nullptr) {
     level.missing = {"an engine profile"};
@@ -170,8 +173,7 @@ Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLay
   const EngineConfig& config = NearestConfig(*request.engine, request);
   const auto tokens = static_cast<double>(context);
   PrefillLevel value;
-  value.flops_linear =
-      2 * tokens * static_cast<double>(request.llm.ElementsUsed(&MatrixUse::prefill_each));
+  value.flops_linear = 2 * tokens * static_cast<double>(request.llm.ElementsUsed(&MatrixUse::prefill_each));
   value.flops_attention = AttentionFlops(request.llm, tokens);
   const bool by_curve = SameModel(config, request) && config.pp;
   const EngineRate* linear = Determined(config, kRateLinear);
@@ -192,8 +194,9 @@ Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLay
     return level;
   }
   const char* note = by_curve ? kByCurve : kByRates;
-  value.terms = {EngineTerm("linear", static_cast<double>(weights.prefill_bytes), value.flops_linear, first, note),
-                 EngineTerm("attention", 0, value.flops_attention, seconds.value - first, note)};
+  value.terms = {
+      EngineTerm("linear", static_cast<double>(weights.prefill_bytes), value.flops_linear, first, note),
+      EngineTerm("attention", 0, value.flops_attention, seconds.value - first, note)};
   value.seconds = seconds.value;
   value.tok_per_s = tokens / seconds.value;
   value.binding_term = LargerOf(value.terms);
@@ -210,18 +213,21 @@ std::vector<std::string> EngineWarnings(const PredictRequest& request) {
     warnings.push_back(fmt::format("the engine profile is of {}: {} follows from its rates, roughly",
                                    config.geometry, request.llm.name));
   } else if (config.geometry.empty()) {
-    warnings.push_back(fmt::format("the engine profile was calibrated without a model: its curve is taken as that "
-                                   "of {}",
-                                   request.llm.name));
+    warnings.push_back(
+        fmt::format("the engine profile was calibrated without a model: its curve is taken as that "
+                    "of {}",
+                    request.llm.name));
   }
   if (SameModel(config, request) && !SameCache(config, request)) {
-    warnings.push_back(fmt::format("the engine profile is of a cache in {}/{}: decode with {} follows from its rates, "
-                                   "roughly",
-                                   config.type_k, config.type_v, request.kv.Name()));
+    warnings.push_back(
+        fmt::format("the engine profile is of a cache in {}/{}: decode with {} follows from its rates, "
+                    "roughly",
+                    config.type_k, config.type_v, request.kv.Name()));
   }
   if (config.threads && request.machine->measured() && *config.threads != request.threads) {
-    warnings.push_back(fmt::format("the engine profile is of {} threads; limit and kernels are of {} (--threads)",
-                                   *config.threads, request.threads));
+    warnings.push_back(
+        fmt::format("the engine profile is of {} threads; limit and kernels are of {} (--threads)",
+                    *config.threads, request.threads));
   }
   for (const EngineFlag& flag : config.flags) {
     warnings.push_back(fmt::format("engine profile, {}: {}: {}", flag.phase, flag.name, flag.detail));

@@ -16,14 +16,15 @@ namespace ropeline {
 // The profile's configuration nearest to what is asked: the model first, then threads, then KV types.
 const EngineConfig& NearestConfig(const Engine& engine, const PredictRequest& request);
 
-// Seconds per token of a step at that depth, and of a prompt of that many tokens from an empty cache in chunks
-// (0: 512, llama.cpp's -ub), whose errors are taken as one.
+// Seconds per token of a step at that depth, and of a prompt of that many tokens from an empty cache in
+// chunks (0: 512, llama.cpp's -ub), whose errors are taken as one.
 Estimate CurveDecodeSeconds(const Curve& curve, uint64_t context);
 Estimate CurvePrefillSeconds(const Curve& curve, uint64_t context, uint64_t chunk);
 
 // request.engine nullptr: missing an engine profile.
 Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayout& weights, uint64_t context);
-Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLayout& weights, uint64_t context);
+Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLayout& weights,
+                                  uint64_t context);
 
 // Where the profile is not of what is asked, and its own flags.
 std::vector<std::string> EngineWarnings(const PredictRequest& request);

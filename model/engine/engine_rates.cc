@@ -81,9 +81,10 @@ std::vector<EngineRate> RatesOf(const ModelFacts* facts, const CurveFit* tg, con
   rates.push_back(FromSlope(kRateKv, facts->kv_bytes, tg, kNoDecode));
   rates.push_back(FromIntercept(kRateLinear, facts->prefill_linear_flops, pp, kNoPrefill));
   rates.push_back(FromSlope(kRateAttention, facts->prefill_attention_flops, pp, kNoPrefill));
-  rates.push_back(Undetermined(kRateOverhead,
-                               "one model does not tell a step's overhead from the reading of its weights: it "
-                               "is in weights_gb_s"));
+  rates.push_back(
+      Undetermined(kRateOverhead,
+                   "one model does not tell a step's overhead from the reading of its weights: it "
+                   "is in weights_gb_s"));
   if (limits.decode_bytes_per_second) {
     rates[0].limit = rates[1].limit = *limits.decode_bytes_per_second / kGiga;
   }

@@ -11,8 +11,9 @@ std::optional<double> OurMs(const std::vector<Term>& kernels, const std::string&
   std::optional<double> ms;
   for (const Term& ours : kernels) {
     // What depth does not change is several terms of ours.
-    const bool mine = term == "attention" ? ours.name == "attention"
-                                          : ours.name == term || ours.name == "experts" || ours.name == "lm_head";
+    const bool mine = term == "attention"
+                          ? ours.name == "attention"
+                          : ours.name == term || ours.name == "experts" || ours.name == "lm_head";
     if (mine) ms = ms.value_or(0) + ours.ms;
   }
   return ms;
@@ -22,8 +23,9 @@ template <class Value>
 std::string Verdict(const Levels<Value>& levels, const char* doing, double limit_ms, double engine_ms,
                     const std::string& at) {
   const Value& engine = *levels.engine.value;
-  std::string text = fmt::format("{}: your engine reaches {} of the limit at {}; the term that costs most is {}", doing,
-                                 FormatPercent(limit_ms / engine_ms), at, engine.binding_term);
+  std::string text =
+      fmt::format("{}: your engine reaches {} of the limit at {}; the term that costs most is {}", doing,
+                  FormatPercent(limit_ms / engine_ms), at, engine.binding_term);
   double most = 0;
   for (const Term& term : engine.terms) {
     if (term.name == engine.binding_term) most = term.ms;
@@ -41,12 +43,14 @@ std::string EngineVerdict(const PredictRequest& request, const Prediction& predi
   std::string text;
   const std::string at = FormatCount(request.context) + " tokens";
   if (const auto& engine = prediction.decode.engine.value) {
-    text += Verdict(prediction.decode, "decode", prediction.decode.limit.value->ms_per_token, engine->ms_per_token,
-                    at) +
+    text += Verdict(prediction.decode, "decode", prediction.decode.limit.value->ms_per_token,
+                    engine->ms_per_token, at) +
             "\n";
   }
   if (const auto& engine = prediction.prefill.engine.value) {
-    text += Verdict(prediction.prefill, "prefill", prediction.prefill.limit.value->seconds, engine->seconds, at) + "\n";
+    text +=
+        Verdict(prediction.prefill, "prefill", prediction.prefill.limit.value->seconds, engine->seconds, at) +
+        "\n";
   }
   return text;
 }

@@ -28,21 +28,24 @@ std::optional<double> BitsOf(const std::string& format) {
   }
   if (lower.find("bf16") != std::string::npos || lower.find("f16") != std::string::npos) return 16;
   if (lower.find("f32") != std::string::npos) return 32;
-  const size_t digit = lower.find_first_of("123456789", lower.find('q') == std::string::npos ? 0 : lower.find('q'));
+  const size_t digit =
+      lower.find_first_of("123456789", lower.find('q') == std::string::npos ? 0 : lower.find('q'));
   if (digit == std::string::npos) return std::nullopt;
   return lower[digit] - '0' + kBeyondDigit;
 }
 
 BlockFormat CacheFormat(const std::string& type, const char* which, std::vector<std::string>* assumed) {
   if (type.empty()) {
-    assumed->push_back(fmt::format("the run does not say how {} is stored: taken as f16, the engines' default", which));
+    assumed->push_back(
+        fmt::format("the run does not say how {} is stored: taken as f16, the engines' default", which));
     return kBlockF16;
   }
   for (const std::string& name : KvFormatNames()) {
     if (name == type) return FindKvFormat(name, {"", ""});
   }
   if (type.starts_with("q8")) return kBlockQ80;
-  assumed->push_back(fmt::format("{} is stored as {}, which has no size here: taken as f16", which, Quoted(type)));
+  assumed->push_back(
+      fmt::format("{} is stored as {}, which has no size here: taken as f16", which, Quoted(type)));
   return kBlockF16;
 }
 
@@ -52,7 +55,8 @@ double BitsPerParameter(const Llm& llm, const EngineRun& run, std::vector<std::s
   if (run.bits_per_weight) return *run.bits_per_weight;
   if (llm.stored) return 8 * static_cast<double>(llm.stored->tensor_bytes) / params;
   if (const std::optional<double> bits = BitsOf(run.weight_format)) return *bits;
-  assumed->push_back(fmt::format("the run does not say how weights are stored: taken as {} bits each", kUsualBits));
+  assumed->push_back(
+      fmt::format("the run does not say how weights are stored: taken as {} bits each", kUsualBits));
   return kUsualBits;
 }
 
@@ -100,16 +104,16 @@ std::vector<std::string> Mismatches(const Llm& llm, const EngineRun& run) {
   if (run.model_params) {
     const auto of_run = static_cast<double>(*run.model_params);
     if (differs(of_run, kMismatch)) {
-      found.push_back(fmt::format("{} has {} parameters, the run's model {}: not the model that ran", llm.name,
-                                  billions(params), billions(of_run)));
+      found.push_back(fmt::format("{} has {} parameters, the run's model {}: not the model that ran",
+                                  llm.name, billions(params), billions(of_run)));
     }
   } else if (run.model_bytes) {
     const std::optional<double> bits = run.bits_per_weight ? run.bits_per_weight : BitsOf(run.weight_format);
     const double of_run = bits ? 8 * static_cast<double>(*run.model_bytes) / *bits : params;
     if (differs(of_run, run.bits_per_weight ? kMismatch : kMismatchByBits)) {
-      found.push_back(fmt::format("{} has {} parameters; the run's {} at {:.3g} bits each are {}: not the model that ran",
-                                  llm.name, billions(params), FormatBytes(static_cast<double>(*run.model_bytes)),
-                                  *bits, billions(of_run)));
+      found.push_back(fmt::format(
+          "{} has {} parameters; the run's {} at {:.3g} bits each are {}: not the model that ran", llm.name,
+          billions(params), FormatBytes(static_cast<double>(*run.model_bytes)), *bits, billions(of_run)));
     }
   }
   return found;

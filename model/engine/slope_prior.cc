@@ -40,9 +40,9 @@ SlopePrior DecodePrior(const ModelFacts* facts, double first_s, const std::optio
   const double of_prefill = std::log(prefill->slope->high / prefill->slope->low) / kNormalHalfWidth;
   const double variance = std::pow(constants.decode_by_prefill_spread, 2) + of_prefill * of_prefill;
   const double weight = 1 / (spread * spread), other = 1 / variance;
-  const double log = (weight * std::log(median) +
-                      other * std::log(constants.decode_by_prefill * prefill->slope->value)) /
-                     (weight + other);
+  const double log =
+      (weight * std::log(median) + other * std::log(constants.decode_by_prefill * prefill->slope->value)) /
+      (weight + other);
   return {std::exp(log), 1 / std::sqrt(weight + other)};
 }
 

@@ -97,15 +97,16 @@ Validation Validate(const Engine& engine, const std::vector<EngineRun>& runs, co
   for (const EngineRun& run : runs) {
     const EngineConfig* config = ConfigFor(engine, run);
     if (config == nullptr) {
-      validation.warnings.push_back(fmt::format("a run of {} is left out: the profile has none with its threads, "
-                                                "formats and options",
-                                                Quoted(run.model)));
+      validation.warnings.push_back(
+          fmt::format("a run of {} is left out: the profile has none with its threads, "
+                      "formats and options",
+                      Quoted(run.model)));
       continue;
     }
     if (llm != nullptr && llm->name != config->geometry) {
-      validation.warnings.push_back(fmt::format("{} is not the model of the profile, which {}", llm->name,
-                                                config->geometry.empty() ? "was calibrated without one"
-                                                                         : "is " + config->geometry));
+      validation.warnings.push_back(
+          fmt::format("{} is not the model of the profile, which {}", llm->name,
+                      config->geometry.empty() ? "was calibrated without one" : "is " + config->geometry));
     }
     for (const RunPhase phase : {RunPhase::kDecode, RunPhase::kPrefill}) {
       const std::vector<RunRow> rows = RowsOf(run, phase);
@@ -121,7 +122,11 @@ Validation Validate(const Engine& engine, const std::vector<EngineRun>& runs, co
       const std::optional<int>& threads = prefill && run.threads_batch ? run.threads_batch : run.threads;
       for (const RunRow& row : rows) {
         const Estimate seconds = fit.At(static_cast<double>(row.n_kv), row.MeanDepth());
-        validation.rows.push_back({row.n_kv, row.n_prompt, prefill, threads, row.SecondsPerToken() * kMsPerS,
+        validation.rows.push_back({row.n_kv,
+                                   row.n_prompt,
+                                   prefill,
+                                   threads,
+                                   row.SecondsPerToken() * kMsPerS,
                                    {seconds.value * kMsPerS, seconds.low * kMsPerS, seconds.high * kMsPerS},
                                    UsedIn(*curve, row)});
       }

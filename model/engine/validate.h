@@ -19,8 +19,8 @@ struct ValidatedRow {
   uint64_t n_prompt = 0;  // of a prefill row; tokens
   bool prefill = false;
   std::optional<int> threads;
-  double measured_ms = 0;   // per token
-  Estimate predicted_ms;    // 90 % between low and high
+  double measured_ms = 0;  // per token
+  Estimate predicted_ms;   // 90 % between low and high
   bool used_in_fit = false;
 
   double Error() const { return predicted_ms.value / measured_ms - 1; }
@@ -45,8 +45,8 @@ struct Validation {
 };
 
 // Rows of phases that the profile has no curve of are left out with a warning, as are runs of another
-// configuration. llm: only to say whether it is the model that was calibrated; may be nullptr. Throws BadInput
-// where nothing is left to compare.
+// configuration. llm: only to say whether it is the model that was calibrated; may be nullptr. Throws
+// BadInput where nothing is left to compare.
 Validation Validate(const Engine& engine, const std::vector<EngineRun>& runs, const Llm* llm);
 
 nlohmann::ordered_json ValidationJson(const Validation& validation);
