@@ -3,22 +3,25 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <initializer_list>
 #include <utility>
 
 namespace ropeline {
 namespace {
 
-// `name` in every direct sub-folder.
+// Those of `names` that there are in every direct sub-folder.
 std::vector<std::filesystem::path> FilesIn(const std::vector<std::filesystem::path>& folders,
-                                           const char* name) {
+                                           std::initializer_list<const char*> names) {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path& folder : folders) {
     std::error_code error;
     for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
          it.increment(error)) {
-      const std::filesystem::path file = it->path() / name;
-      std::error_code no_file;
-      if (std::filesystem::is_regular_file(file, no_file)) files.push_back(file);
+      for (const char* name : names) {
+        const std::filesystem::path file = it->path() / name;
+        std::error_code no_file;
+        if (std::filesystem::is_regular_file(file, no_file)) files.push_back(file);
+      }
     }
   }
   return files;
@@ -62,15 +65,21 @@ std::vector<std::filesystem::path> ResultFolders() {
 
 std::optional<Machine> NewestResult(const std::vector<std::filesystem::path>& folders,
                                     const std::string& host_id) {
-  return Newest(FilesIn(folders, "bench.json"), host_id, [](const Machine&) { return true; });
+  return Newest(FilesIn(folders, {"bench.json"}), host_id, [](const Machine&) { return true; });
 }
 
 std::optional<Machine> NewestPeersResult(const std::vector<std::filesystem::path>& folders,
                                          const std::string& host_id) {
-  std::vector<std::filesystem::path> files = FilesIn(folders, "bench.json");
-  const std::vector<std::filesystem::path> apart = FilesIn(folders, "peers/bench.json");
-  files.insert(files.end(), apart.begin(), apart.end());
-  return Newest(files, host_id, [](const Machine& machine) { return !machine.peer_rows.empty(); });
+  return Newest(FilesIn(folders, {"bench.json", "peers/bench.json"}), host_id,
+                [](const Machine& machine) { return !machine.peer_rows.empty(); });
+}
+
+std::optional<Machine> NewestStepsResult(const std::vector<std::filesystem::path>& folders,
+                                         const std::string& host_id) {
+  return Newest(FilesIn(folders, {"bench.json", "steps/bench.json"}), host_id, [](const Machine& machine) {
+    return std::any_of(machine.rows.begin(), machine.rows.end(),
+                       [](const MeasuredRow& row) { return row.name.family == "step"; });
+  });
 }
 
 }  // namespace ropeline

@@ -24,6 +24,10 @@ std::optional<Machine> NewestResult(const std::vector<std::filesystem::path>& fo
 std::optional<Machine> NewestPeersResult(const std::vector<std::filesystem::path>& folders,
                                          const std::string& host_id);
 
+// The same among results with executed steps, which also lie in a folder steps of such a sub-folder.
+std::optional<Machine> NewestStepsResult(const std::vector<std::filesystem::path>& folders,
+                                         const std::string& host_id);
+
 }  // namespace ropeline
 
 #endif  // ROPELINE_MODEL_CLI_FIND_MACHINE_H_

@@ -79,6 +79,14 @@ Machine ChooseMachineWithPeers(const MachineOptions& options) {
                   "--machine FILE");
 }
 
+Machine ChooseMachineWithSteps(const MachineOptions& options) {
+  if (options.machine) return ReadFileOrFolder(*options.machine);
+  return ThisHost(
+      NewestStepsResult, " with executed steps",
+      "a measurement (run: bench_all --families stream,peak,sync,qk_rotation,attention,kv_cache,weights,"
+      "linear,step --model llama-3.2-1b), an engine's benchmark as RUN, or --machine FILE");
+}
+
 int ChooseThreads(const MachineOptions& options, const Machine& machine) {
   if (options.threads) {
     const auto threads = static_cast<int>(ParseCount(*options.threads, Flag("--threads"), 65536));

@@ -28,6 +28,9 @@ Machine ChooseMachine(const MachineOptions& options);
 // --machine, or else the newest result of this host that has rows of peers. Throws BadInput.
 Machine ChooseMachineWithPeers(const MachineOptions& options);
 
+// The same for executed steps. Throws BadInput.
+Machine ChooseMachineWithSteps(const MachineOptions& options);
+
 // --threads, or what the machine's run took as its default; 1 for two figures. Throws BadInput where these
 // were not measured.
 int ChooseThreads(const MachineOptions& options, const Machine& machine);

@@ -1,15 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "model/cli/commands.h"
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
+#include "model/cli/step_validation_text.h"
 #include "model/cli/table.h"
 #include "model/engine/read_engine_run.h"
 #include "model/engine/validate.h"
 #include "model/open_model.h"
+#include "model/step_validation.h"
 #include "model/units.h"
 
 namespace ropeline {
@@ -19,6 +22,7 @@ constexpr int kAboveMaxError = 1;
 
 struct ValidateOptions {
   std::optional<std::string> run, engine, model, max_error;
+  MachineOptions machine;
   bool json = false;
 };
 
@@ -79,9 +83,31 @@ std::string ValidationText(const Validation& validation) {
   return text;
 }
 
+// Without a run: the steps that this suite executed itself.
+void RunValidateSteps(const ValidateOptions& options, const std::optional<double>& max_error,
+                      int* exit_code) {
+  if (options.engine || options.model) {
+    throw BadInput(Flag("RUN"), "is missing",
+                   "an engine's benchmark output where --engine or --model is given");
+  }
+  const Machine machine = ChooseMachineWithSteps(options.machine);
+  const StepValidation validation = ValidateSteps(machine);
+  const double worst = std::max(validation.decode.median, validation.prefill.median);
+  const bool above = max_error && worst > *max_error;
+  if (options.json) {
+    nlohmann::ordered_json json = StepValidationJson(machine, validation);
+    json["max_error"] = max_error ? nlohmann::ordered_json(*max_error) : nlohmann::ordered_json(nullptr);
+    json["above_max_error"] = above;
+    Print(json);
+  } else {
+    Print(StepValidationText(machine, validation));
+  }
+  if (above) *exit_code = kAboveMaxError;
+}
+
 void RunValidate(const ValidateOptions& options, int* exit_code) {
   const std::optional<double> max_error = MaxErrorOf(options);
-  if (!options.run) throw BadInput(Flag("RUN"), "is missing", "an engine's benchmark output and --engine");
+  if (!options.run) return RunValidateSteps(options, max_error, exit_code);
   if (!options.engine) throw BadInput(Flag("--engine"), "is missing", "a profile from ropeline calibrate");
   const Engine engine = ReadEngine(*options.engine);
   std::optional<Llm> llm;
@@ -119,8 +145,12 @@ void AddValidateCommand(CLI::App& app, int* exit_code) {
       ->type_name("FILE");
   command->add_option("--model", options->model, "the model that ran, to check it against the profile's")
       ->type_name("MODEL");
-  command->add_option("--max-error", options->max_error, "exit 1 above this mean |error|, such as 10% or 0.1")
+  command->add_option("--max-error", options->max_error, "exit 1 above this |error|, such as 10% or 0.1")
       ->type_name("X");
+  command
+      ->add_option("--machine", options->machine.machine,
+                   "a bench.json, or its folder, with rows of family step (default: this host's newest)")
+      ->type_name("FILE");
   command->add_flag("--json", options->json, "machine-readable, stable keys");
   command->callback([options, exit_code] { RunValidate(*options, exit_code); });
 }
