@@ -245,6 +245,20 @@ TEST(ReadEngineRunTest, TheLogAndTheCommandAroundATableDescribeIt) {
   EXPECT_EQ(Texts(runs[0]), (Strings{"pp 0/512/0 x1", "tg 0/0/128 x1"}));
 }
 
+TEST(ReadEngineRunTest, APreambleDescribesTheTableBehindItAlone) {
+  const std::string table =
+      "| PP | TG | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s |\n"
+      "| 512 | 128 | 0 | 2.500 | 204.80 | 6.400 | 20.00 |\n";
+  const auto runs = ParseEngineRuns(
+      "main: n_kv_max = 512, n_ubatch = 2048, flash_attn = 1, n_threads = 16\n" + table + table, "two.txt");
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_EQ(runs[0].threads, 16);
+  EXPECT_EQ(runs[0].flash_attention, true);
+  EXPECT_EQ(runs[0].ubatch, 512u);
+  EXPECT_FALSE(runs[1].threads.has_value());
+  EXPECT_FALSE(runs[1].flash_attention.has_value());
+}
+
 TEST(ReadEngineRunTest, CellsInBold) {
   const auto runs =
       ParseEngineRuns("| **model** | threads | test | t/s |\n| m | 4 | `tg64` | **9.25** |\n", "bold.md");

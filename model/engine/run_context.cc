@@ -86,20 +86,21 @@ std::string_view Heading(std::string_view line) {
   return Trim(rest.substr(0, rest.find('<')));
 }
 
-}  // namespace
-
-void RunContext::Set(std::string_view name, std::string_view value) {
-  const auto found = std::find_if(known_.fields.begin(), known_.fields.end(),
+void Set(std::string_view name, std::string_view value, BenchRecord* record) {
+  const auto found = std::find_if(record->fields.begin(), record->fields.end(),
                                   [&](const auto& field) { return field.first == name; });
-  if (found != known_.fields.end()) {
+  if (found != record->fields.end()) {
     found->second = value;
   } else {
-    known_.fields.emplace_back(name, value);
+    record->fields.emplace_back(name, value);
   }
 }
 
+}  // namespace
+
 void RunContext::ReadCommand(std::string_view flags) {
   known_.fields.clear();
+  preamble_.fields.clear();
   const std::vector<std::string_view> words = Words(flags);
   for (size_t i = 0; i < words.size(); ++i) {
     std::string_view word = words[i];
@@ -114,9 +115,9 @@ void RunContext::ReadCommand(std::string_view flags) {
     if (value.empty() && flag->may_be_switch) value = "1";
     // A list becomes a column of the table, and a shell's variable tells nothing.
     const bool plain = !value.empty() && value.find_first_of(",$") == std::string_view::npos;
-    if (plain) Set(flag->field, value);
+    if (plain) Set(flag->field, value, &known_);
   }
-  Set("command_path", command_path_);
+  Set("command_path", command_path_, &known_);
   // The default of every version.
   known_.SetDefault("type_k", "f16");
   known_.SetDefault("type_v", "f16");
@@ -125,12 +126,14 @@ void RunContext::ReadCommand(std::string_view flags) {
 // "main: n_kv_max = 8192, n_batch = 2048, n_ubatch = 512, flash_attn = 1, n_gpu_layers = 0, n_threads = 8, …"
 void RunContext::ReadPreamble(std::string_view line) {
   std::string_view rest = line.substr(line.find("n_kv_max"));
-  while (!rest.empty() && known_.fields.size() < kMaxColumns / 2) {
+  preamble_.fields.clear();
+  preamble_used_ = false;
+  while (!rest.empty() && preamble_.fields.size() < kMaxColumns / 2) {
     const size_t comma = std::min(rest.find(','), rest.size());
     const std::string_view setting = rest.substr(0, comma);
     const size_t equals = setting.find('=');
     if (equals != std::string_view::npos)
-      Set(Trim(setting.substr(0, equals)), Trim(setting.substr(equals + 1)));
+      Set(Trim(setting.substr(0, equals)), Trim(setting.substr(equals + 1)), &preamble_);
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
 }
@@ -138,14 +141,14 @@ void RunContext::ReadPreamble(std::string_view line) {
 void RunContext::ReadLog(std::string_view line) {
   const std::string lower = LowerCase(line);
   for (const LogKey& gpu : kGpuLogs) {
-    if (lower.rfind(gpu.key, 0) == 0) Set("backends", gpu.field);
+    if (lower.rfind(gpu.key, 0) == 0) Set("backends", gpu.field, &known_);
   }
   const bool cache =
       lower.find("kv self size") != std::string::npos || lower.find("kv buffer") != std::string::npos;
   for (const auto& [mark, field] : {std::pair("k (", "type_k"), std::pair("v (", "type_v")}) {
     const size_t at = cache ? lower.find(mark) : std::string::npos;
     const size_t end = at == std::string::npos ? at : lower.find(')', at);
-    if (end != std::string::npos) Set(field, std::string_view(lower).substr(at + 3, end - at - 3));
+    if (end != std::string::npos) Set(field, std::string_view(lower).substr(at + 3, end - at - 3), &known_);
   }
   if (lower.rfind("llm_load_print_meta:", 0) != 0 && lower.rfind("print_info:", 0) != 0) return;
   const size_t equals = line.find('=');
@@ -157,7 +160,7 @@ void RunContext::ReadLog(std::string_view line) {
   for (const LogKey& known : kLogKeys) {
     if (key != known.key) continue;
     if (known.field == "model_size") value = Trim(value.substr(0, value.find('(')));  // "(4.64 BPW)"
-    Set(known.field, value);
+    Set(known.field, value, &known_);
   }
 }
 
@@ -196,7 +199,13 @@ void RunContext::Read(std::string_view line) {
   ReadLog(line);
 }
 
+void RunContext::BeginTable() {
+  if (preamble_used_) preamble_.fields.clear();
+  preamble_used_ = true;
+}
+
 void RunContext::Describe(BenchRecord* record) const {
+  for (const auto& [name, value] : preamble_.fields) record->SetDefault(name, value);
   for (const auto& [name, value] : known_.fields) record->SetDefault(name, value);
   if (!title_.empty()) record->SetDefault("title", title_);
 }

@@ -15,6 +15,9 @@ class RunContext {
   // Every line of the text in turn, but those of tables.
   void Read(std::string_view line);
 
+  // A table's header: a preamble describes the first table behind it alone.
+  void BeginTable();
+
   // Fills in what the record does not say itself.
   void Describe(BenchRecord* record) const;
 
@@ -23,9 +26,10 @@ class RunContext {
   void ReadCommand(std::string_view flags);
   void ReadPreamble(std::string_view line);
   void ReadLog(std::string_view line);
-  void Set(std::string_view name, std::string_view value);
 
-  BenchRecord known_{};
+  BenchRecord known_{};  // from the command and the log
+  BenchRecord preamble_{};
+  bool preamble_used_ = false;
   std::string title_{};
   std::string command_{};       // so far, of one that goes on in the next line
   std::string command_path_{};  // what stands before its flags

@@ -131,7 +131,7 @@ EngineRun RunHeader(const BenchRecord& record, RecordKind kind, bool decimal_com
   run.mla = FindInt(record, "mla_attn", 9);
   run.ubatch = LooseCount(record.Get("n_ubatch"));
   // sweep-bench's prompt is one micro-batch.
-  if (!run.ubatch && kind == RecordKind::kSweepBench) run.ubatch = LooseCount(record.Get("pp"));
+  if (kind == RecordKind::kSweepBench) run.ubatch = LooseCount(record.Get("pp"));
   return run;
 }
 

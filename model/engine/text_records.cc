@@ -104,6 +104,7 @@ class Finder {
     if (std::optional<Header> header = HeaderIn(line)) {
       header_ = std::move(header);
       ++tables_;
+      context_.BeginTable();
       return;
     }
     if (line.find('|') != std::string_view::npos && Leads(line)) return ReadTableLine(line, next_at);
