@@ -80,9 +80,26 @@ std::string ConfigText(const EngineConfig& config) {
   return text + (config.flags.empty() ? "" : "\n");
 }
 
+// Of a run at several thread counts, those of --threads.
+std::vector<EngineRun> RunsOf(const CalibrateOptions& options) {
+  std::vector<EngineRun> runs = ReadEngineRuns(options.run);
+  if (!options.machine.threads) return runs;
+  const uint64_t threads = ParseCount(*options.machine.threads, Flag("--threads"));
+  std::string seen;
+  for (const EngineRun& run : runs) {
+    if (run.threads) seen += (seen.empty() ? "" : ", ") + std::to_string(*run.threads);
+  }
+  std::erase_if(runs, [&](const EngineRun& run) { return run.threads != static_cast<int>(threads); });
+  if (runs.empty()) {
+    throw BadInput(Flag("--threads"), fmt::format("{} has no run of {} threads", options.run, threads),
+                   seen.empty() ? "none: the run does not say its threads" : "one of " + seen);
+  }
+  return runs;
+}
+
 void RunCalibrate(const CalibrateOptions& options) {
   CalibrateRequest request;
-  request.runs = ReadEngineRuns(options.run);
+  request.runs = RunsOf(options);
   request.max_context = ParseCount(options.max_context, Flag("--max-context"));
   std::optional<Llm> llm;
   if (options.model) llm = OpenModel(*options.model, Flag("--model"));

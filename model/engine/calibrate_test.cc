@@ -30,7 +30,7 @@ EngineRun EmptyRun() {
   return run;
 }
 
-EngineRun Run(uint64_t last = 16384) {
+EngineRun SweepRun(uint64_t last = 16384) {
   EngineRun run = EmptyRun();
   const ModelFacts facts = FactsOf(Model(), run);
   for (uint64_t n = 0; n <= last; n += 512) {
@@ -74,7 +74,7 @@ bool Mentions(const std::vector<std::string>& texts, const std::string& part) {
 
 TEST(CalibrateTest, RecoversTheRates) {
   const Llm llm = Model();
-  const Engine engine = CalibrateTo(Run(), &llm);
+  const Engine engine = CalibrateTo(SweepRun(), &llm);
   EXPECT_NEAR(RateNamed(engine, kRateWeights).value->value, kWeightsGbS, 0.02 * kWeightsGbS);
   EXPECT_NEAR(RateNamed(engine, kRateKv).value->value, kKvGbS, 0.05 * kKvGbS);
   EXPECT_NEAR(RateNamed(engine, kRateLinear).value->value, kLinear, 0.02 * kLinear);
@@ -86,7 +86,7 @@ TEST(CalibrateTest, RecoversTheRates) {
 
 TEST(CalibrateTest, UsesRowsOfTheBudgetOnly) {
   const Llm llm = Model();
-  EngineRun run = Run(), spoilt = Run();
+  EngineRun run = SweepRun(), spoilt = SweepRun();
   for (RunRow& row : spoilt.rows) {
     if (row.n_kv > 2048) row.tok_per_s /= 7;
   }
@@ -112,7 +112,7 @@ TEST(CalibrateTest, WholePromptsCountByTheirLength) {
 }
 
 TEST(CalibrateTest, WithoutAModelItKnowsTheCurveAndSaysSo) {
-  EngineRun run = Run();
+  EngineRun run = SweepRun();
   run.model = "something of my own";
   run.model_params.reset();
   const Engine engine = CalibrateTo(run, nullptr);
@@ -124,23 +124,23 @@ TEST(CalibrateTest, WithoutAModelItKnowsTheCurveAndSaysSo) {
 }
 
 TEST(CalibrateTest, TakesThePresetThatTheRunNames) {
-  const Engine engine = CalibrateTo(Run(), nullptr);
+  const Engine engine = CalibrateTo(SweepRun(), nullptr);
   EXPECT_EQ(engine.configs[0].geometry, "llama-3.1-8b");
   EXPECT_TRUE(Mentions(engine.warnings, "llama-3.1-8b"));
 }
 
 TEST(CalibrateTest, SaysWhereTheModelIsNotTheRuns) {
   const Llm other = Preset("llama-3.2-3b", {"test", ""});
-  EXPECT_TRUE(Mentions(CalibrateTo(Run(), &other).warnings, "not the model that ran"));
+  EXPECT_TRUE(Mentions(CalibrateTo(SweepRun(), &other).warnings, "not the model that ran"));
   const Llm llm = Model();
-  EXPECT_FALSE(Mentions(CalibrateTo(Run(), &llm).warnings, "not the model that ran"));
+  EXPECT_FALSE(Mentions(CalibrateTo(SweepRun(), &llm).warnings, "not the model that ran"));
 }
 
 TEST(CalibrateTest, NoRateIsAboveTheMachines) {
   const Llm llm = Model();
   const Machine machine = MachineFromFigures(30e9, 1e12);  // below what the run's slope amounts to
   CalibrateRequest request;
-  request.runs = {Run(1024)};
+  request.runs = {SweepRun(1024)};
   request.llm = &llm;
   request.machine = &machine;
   const Engine engine = Calibrate(request);
@@ -160,7 +160,7 @@ TEST(CalibrateTest, RefusesARunWithoutShallowRows) {
 
 TEST(EngineTest, IsReadAsWritten) {
   const Llm llm = Model();
-  Engine engine = CalibrateTo(Run(), &llm);
+  Engine engine = CalibrateTo(SweepRun(), &llm);
   engine.date = "2026-11-30";
   const std::string text = EngineJson(engine).dump();
   EXPECT_EQ(EngineJson(ParseEngine(text, "engine.json")).dump(), text);
@@ -168,7 +168,7 @@ TEST(EngineTest, IsReadAsWritten) {
 
 TEST(EngineTest, RefusesWhatIsNoProfile) {
   const Llm llm = Model();
-  const nlohmann::ordered_json good = EngineJson(CalibrateTo(Run(), &llm));
+  const nlohmann::ordered_json good = EngineJson(CalibrateTo(SweepRun(), &llm));
   const auto refused = [&](const nlohmann::ordered_json& json) {
     try {
       ParseEngine(json.dump(), "e.json");
@@ -197,7 +197,7 @@ TEST(EngineTest, RefusesWhatIsNoProfile) {
 
 TEST(ValidateTest, ComparesRowByRow) {
   const Llm llm = Model();
-  const EngineRun run = Run();
+  const EngineRun run = SweepRun();
   const Engine engine = CalibrateTo(run, &llm);
   const Validation validation = Validate(engine, {run}, &llm);
   EXPECT_EQ(validation.rows.size(), run.rows.size());
@@ -214,21 +214,21 @@ TEST(ValidateTest, FindsTheConfigurationOfARun) {
   const Llm llm = Model();
   CalibrateRequest request;
   request.llm = &llm;
-  EngineRun eight = Run(), one = Run();
+  EngineRun eight = SweepRun(), one = SweepRun();
   one.threads = 1;
   for (RunRow& row : one.rows) row.tok_per_s /= 4;
   request.runs = {eight, one};
   const Engine engine = Calibrate(request);
   ASSERT_EQ(engine.configs.size(), 2U);
   EXPECT_LT(Validate(engine, {one}, &llm).tg->p90_error, 0.02);
-  EngineRun two = Run();
+  EngineRun two = SweepRun();
   two.threads = 2;
   EXPECT_THROW(Validate(engine, {two}, &llm), BadInput);
 }
 
 TEST(EnginePredictTest, FillsLevelEngineWithARange) {
   const Llm llm = Model();
-  const Engine engine = CalibrateTo(Run(), &llm);
+  const Engine engine = CalibrateTo(SweepRun(), &llm);
   const Machine machine = MachineFromFigures(60e9, 1e12);
   PredictRequest request{.llm = llm,
                          .context = 16384,
@@ -256,7 +256,7 @@ TEST(EnginePredictTest, FillsLevelEngineWithARange) {
 
 TEST(EnginePredictTest, AnotherModelFollowsFromTheRates) {
   const Llm llm = Model();
-  const Engine engine = CalibrateTo(Run(), &llm);
+  const Engine engine = CalibrateTo(SweepRun(), &llm);
   const Machine machine = MachineFromFigures(60e9, 1e12);
   PredictRequest request{.llm = Preset("llama-3.2-3b", {"", ""}),
                          .context = 8192,

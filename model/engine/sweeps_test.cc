@@ -11,6 +11,7 @@
 
 #include "model/engine/calibrate.h"
 #include "model/engine/read_engine_run.h"
+#include "model/units.h"
 
 namespace ropeline {
 namespace {

@@ -108,6 +108,9 @@ Validation Validate(const Engine& engine, const std::vector<EngineRun>& runs, co
           fmt::format("{} is not the model of the profile, which {}", llm->name,
                       config->geometry.empty() ? "was calibrated without one" : "is " + config->geometry));
     }
+    if (llm != nullptr) {
+      for (const std::string& text : Mismatches(*llm, run)) validation.warnings.push_back(text);
+    }
     for (const RunPhase phase : {RunPhase::kDecode, RunPhase::kPrefill}) {
       const std::vector<RunRow> rows = RowsOf(run, phase);
       const bool prefill = phase == RunPhase::kPrefill;
