@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "bench/peer/ggml_library.h"
 #include "bench/results_file.h"
 #include "bench/runner.h"
+#include "bench/step/step_choice.h"
 #include "bench/summary.h"
 #include "kernels/targets.h"
 
@@ -58,6 +60,7 @@ int Main(int argc, char** argv) {
   UseBestTarget();
   const Topology topology = DetectTopology();
   const Options options = ParseOptions(argc, argv, topology);
+  const std::optional<StepChoice> step = ChooseStep(options, FreeMemoryBytes(topology));
   const Plan plan = MakePlan(topology, options);
   std::vector<Row> rows;
   AddMachineRows(plan, &rows);
@@ -73,6 +76,7 @@ int Main(int argc, char** argv) {
   AddKvCacheRows(plan, &rows, &skipped);
   AddWeightRows(plan, &rows);
   AddLinearRows(plan, &rows);
+  if (step) AddStepRows(plan, *step, &rows);
   if (plan.peers) AddPeerRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {

@@ -8,7 +8,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/core_probe.h"
@@ -69,7 +72,25 @@ size_t RingSlots(const Plan& plan, double working_set_bytes, Cache cache) {
   return static_cast<size_t>(std::max(1.0, static_cast<double>(plan.cold_bytes) / working_set_bytes)) + 1;
 }
 
+namespace {
+
+struct Kept {
+  std::string family;
+  std::shared_ptr<void> shared;
+};
+Kept& KeptByFamily() {
+  static auto* const kept = new Kept;
+  return *kept;
+}
+
+}  // namespace
+
+void KeepForFamily(const Row& row, std::shared_ptr<void> shared) {
+  KeptByFamily() = {row.Family(), std::move(shared)};
+}
+
 void BeginRow(benchmark::State& state, const Row& row, const Topology& topology) {
+  if (state.thread_index() == 0 && KeptByFamily().family != row.Family()) KeptByFamily() = {};
   PinThread(topology, state.thread_index());
   FlushDenormals();
   if (row.name.target == "any" || !UseTarget(row.name.target)) UseBestTarget();

@@ -30,7 +30,8 @@ struct Row {
   std::optional<Traffic> traffic;  // of the stream row that is the limit; nothing: the row is itself a limit
   bool cold = false;               // the limit is main memory, whatever the working set
   double operations =
-      1;  // done by one iteration of the timed loop; cost, items and call_ns are of one of them
+      1;                // done by one iteration of the timed loop; cost, items and call_ns are of one of them
+  int most_rounds = 0;  // repetitions of a row that takes seconds, where fewer than the run's; 0: as many
   bool library_threads = false;            // a library runs its own threads: the body is called on one
   std::map<std::string, double> counters;  // further ones, as they are: "bias_bytes", "angle_error_32k" …
   std::function<void(benchmark::State&, const Row&)> body;
@@ -89,6 +90,9 @@ void AddKvCacheRows(const Plan& plan, std::vector<Row>* rows, std::vector<Skippe
 void AddWeightRows(const Plan& plan, std::vector<Row>* rows);
 // linear: products of weight matrices with a prefill chunk, and the small operations between them.
 void AddLinearRows(const Plan& plan, std::vector<Row>* rows);
+// step: a model's whole decode step and prefill chunk (bench/step).
+struct StepChoice;
+void AddStepRows(const Plan& plan, const StepChoice& choice, std::vector<Row>* rows);
 
 // Other libraries beside rows of ours that are in `rows` already (bench/peer).
 void AddPeerRows(const Plan& plan, std::vector<Row>* rows, std::vector<SkippedRow>* skipped);
@@ -106,6 +110,10 @@ void PinThread(const Topology& topology, int thread);
 
 // Lets the calling thread run on all of them, and so the threads that a library makes from it.
 void UnpinThread(const Topology& topology);
+
+// Holds what rows of one family share and is too large to stay for others: let go when a row of another
+// family begins. By benchmark thread 0.
+void KeepForFamily(const Row& row, std::shared_ptr<void> shared);
 
 // Chooses the row's target, if it names one, and pins the thread. Call at the start of each body.
 void BeginRow(benchmark::State& state, const Row& row, const Topology& topology);
@@ -128,13 +136,14 @@ void ProbeCores(int thread, int threads);
 void SetCounters(benchmark::State& state, const Row& row);
 
 // The timed loop: `call` does this thread's share of one call. The clock runs from the first call to the end
-// of the last, without Google Benchmark's barriers around the loop.
-template <class Call>
-void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
+// of the last, without Google Benchmark's barriers around the loop. `warm_up` comes before it: the first
+// touch of code and tables.
+template <class Call, class WarmUp>
+void TimeCalls(benchmark::State& state, const Row& row, const Call& call, const WarmUp& warm_up) {
   const int thread = state.thread_index();
   ThreadReport& report = ReportOf(thread);
   report = {};
-  call();  // first touch of code and tables
+  warm_up();
   ProbeCores(thread, row.TimedThreads());
   const auto most = state.max_iterations;
   auto left = most;
@@ -145,6 +154,11 @@ void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
   }
   ProbeCores(thread, row.TimedThreads());
   if (thread == 0) SetCounters(state, row);
+}
+
+template <class Call>
+void TimeCalls(benchmark::State& state, const Row& row, const Call& call) {
+  TimeCalls(state, row, call, call);
 }
 
 }  // namespace ropeline

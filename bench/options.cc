@@ -128,6 +128,10 @@ std::string CommandLine(int argc, char** argv) {
     const std::string flag = word.substr(0, equals);
     if (before == "--out" || before == "--ggml") {
       command += " FOLDER";
+    } else if (before == "--model" && word.find('/') != std::string::npos) {
+      command += " FILE";
+    } else if (flag == "--model" && word.find('/') != std::string::npos) {
+      command += " --model=FILE";
     } else if (equals != std::string::npos && (flag == "--out" || flag == "--ggml")) {
       command += " " + flag + "=FOLDER";
     } else {
@@ -142,7 +146,7 @@ std::string CommandLine(int argc, char** argv) {
 const std::vector<std::string>& Families() {
   static const auto* const families = new std::vector<std::string>{
       "stream",    "peak",     "sync",    "input_add", "score_bias", "qk_rotation",
-      "attention", "kv_cache", "weights", "linear",    "peer"};
+      "attention", "kv_cache", "weights", "linear",    "step",       "peer"};
   return *families;
 }
 
@@ -180,11 +184,25 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   const CLI::Option* out =
       app.add_option("--out", options.out,
                      "folder for bench.json (default: results/<cpu>-<cores>c of the checkout; "
-                     "its sub-folder peers where that is the only family)");
+                     "its sub-folder peers or steps where that is the only family)");
   const CLI::Option* ggml = app.add_option(
       "--ggml", options.ggml,
       "a llama.cpp build or the npm package @node-llama-cpp/linux-x64, whose kernels are timed "
       "beside ours (family peer)");
+  const CLI::Option* model =
+      app.add_option("--model", options.step.model,
+                     "executes this model's decode step and prefill chunk over random weights (family step): "
+                     "a preset, config.json, .gguf or folder; layers like Llama's");
+  app.add_option("--context", options.step.contexts,
+                 "tokens in the model's cache before the step (default: 0,4k,16k,32k)")
+      ->delimiter(',');
+  app.add_option("--kv", options.step.kv,
+                 "formats of that cache, of f32,f16,bf16,q8_0,q4_0,kivi4 (default: f16)")
+      ->delimiter(',');
+  const CLI::Option* weights =
+      app.add_option("--weights", options.step.weights,
+                     "format of its weights, of f32,f16,bf16,q8_0,q6_k,q4_k_m,q4_0 (default: the "
+                     "file's, else q4_k_m)");
   app.add_flag("--resume", options.resume, "go on with an interrupted run in the same folder");
   app.set_version_flag("--version", fmt::format("ropeline {} ({})", BuildVersion(), BuildGitHash()));
   try {
@@ -211,10 +229,17 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   if (ggml->count() > 0 && options.ggml.empty()) {
     throw BadUsage("--ggml: an empty name, expected a folder with a llama.cpp build");
   }
+  if (model->count() > 0 && options.step.model.empty()) {
+    throw BadUsage("--model: an empty name, expected a preset, a config.json or a folder");
+  }
+  if (weights->count() > 0 && options.step.weights.empty()) {
+    throw BadUsage("--weights: an empty name, expected a format such as q4_0");
+  }
   if (options.out.empty()) {
     options.out = DefaultOutFolder(topology);
     // Such a run has a part of the machine's rows: it must not take the place of one that has all.
     if (options.families == std::vector<std::string>{"peer"}) options.out += "/peers";
+    if (options.families == std::vector<std::string>{"step"}) options.out += "/steps";
   }
   options.command = CommandLine(argc, argv);
   return options;

@@ -16,15 +16,23 @@ class BadUsage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What the family step executes, as typed; bench/step/step_choice.h makes sense of it.
+struct StepOptions {
+  std::string model{};  // "": no step rows
+  std::vector<std::string> contexts{}, kv{};
+  std::string weights{};
+};
+
 struct Options {
   bool quick = false;
   bool resume = false;
-  bool list = false;                        // --benchmark_list_tests
-  std::vector<std::string> families;        // empty: all
-  std::vector<std::string> targets;         // best first
-  std::vector<int> threads;                 // ascending
-  std::string out;                          // folder of bench.json
-  std::string ggml;                         // folder of a llama.cpp build; "" none
+  bool list = false;                  // --benchmark_list_tests
+  std::vector<std::string> families;  // empty: all
+  std::vector<std::string> targets;   // best first
+  std::vector<int> threads;           // ascending
+  std::string out;                    // folder of bench.json
+  std::string ggml;                   // folder of a llama.cpp build; "" none
+  StepOptions step;
   int rounds = 0;                           // passes over all rows: repetitions, interleaved
   double min_seconds = 0;                   // of each row
   std::string filter;                       // --benchmark_filter; "" lets all through

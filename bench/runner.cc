@@ -88,6 +88,10 @@ class Progress {
   Clock::time_point family_start_ = start_;
 };
 
+int RoundsOf(const Row& row, const Options& options) {
+  return row.most_rounds > 0 ? std::min(row.most_rounds, options.rounds) : options.rounds;
+}
+
 // A run as Google Benchmark's own reporter writes it, so that the keys are its keys, whatever its version.
 Json AsJson(const benchmark::BenchmarkReporter::Run& run,
             const benchmark::BenchmarkReporter::Context& context) {
@@ -144,7 +148,7 @@ class Reporter : public benchmark::BenchmarkReporter {
       Json row = AsJson(run, *context_);
       row["name"] = row["run_name"] = name;
       row["threads"] = ours.threads;
-      row["repetitions"] = options_.rounds;
+      row["repetitions"] = RoundsOf(ours, options_);
       row["repetition_index"] = round_;
       iterations_[name] = run.iterations / run.threads;
       results_->AddRow(std::move(row), round_);
@@ -232,7 +236,9 @@ bool RunRows(const std::vector<Row>& rows, const Options& options, ResultsFile* 
 
   size_t missing = 0;
   for (int round = 0; round < options.rounds; ++round) {
-    for (const Row& row : rows) missing += results->Has(row.name.Text(), round) ? 0 : 1;
+    for (const Row& row : rows) {
+      if (round < RoundsOf(row, options) && !results->Has(row.name.Text(), round)) ++missing;
+    }
   }
   Progress progress(missing, options.rounds);
   Reporter reporter(rows, options, &progress, results);
@@ -240,7 +246,7 @@ bool RunRows(const std::vector<Row>& rows, const Options& options, ResultsFile* 
     benchmark::ClearRegisteredBenchmarks();
     size_t registered = 0;
     for (const Row& row : rows) {
-      if (results->Has(row.name.Text(), round)) continue;
+      if (round >= RoundsOf(row, options) || results->Has(row.name.Text(), round)) continue;
       Register(row, options, reporter.IterationsOf(row.name.Text()));
       ++registered;
     }

@@ -39,7 +39,9 @@ std::vector<std::pair<RowName, RowMedian>> Medians(const Json& benchmarks) {
     const bool tainted = row.value("tainted", 0.0) > 0;
     ++medians.samples;
     medians.tainted += tainted ? 1 : 0;
-    for (const char* counter : {"call_ns", "bytes_per_second", "flops", "items_per_second", "roof"}) {
+    for (const char* counter :
+         {"call_ns", "bytes_per_second", "flops", "items_per_second", "roof", "tok_per_s", "term_weights_ms",
+          "term_linear_ms", "term_attention_ms", "term_lm_head_ms", "term_synchronisation_ms"}) {
       if (!row.contains(counter)) continue;
       medians.all[counter].push_back(row[counter].get<double>());
       if (!tainted) medians.clean[counter].push_back(row[counter].get<double>());
@@ -118,7 +120,7 @@ void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
   for (const auto& [name, median] : rows) {
     if (name.variant == "angles_scalar") scalar = median.Of("items_per_second");
     if (name.variant == "angles_table") table = median.Of("items_per_second");
-    if (!median.Has("roof")) continue;
+    if (!median.Has("roof") || name.family == "step") continue;
     lines.push_back({name.Text(), Rate(median.Of("items_per_second"), "{:.2f}"),
                      Rate(median.Of("bytes_per_second"), "{:.1f}"), fmt::format("{:.2f}", median.Of("roof")),
                      median.AllTainted() ? "all" : fmt::format("{}/{}", median.tainted, median.samples)});
@@ -134,6 +136,31 @@ void PrintPlacements(const std::vector<std::pair<RowName, RowMedian>>& rows) {
   }
 }
 
+void PrintSteps(const std::vector<std::pair<RowName, RowMedian>>& rows) {
+  std::vector<std::vector<std::string>> lines = {
+      {"step", "tok/s", "ms", "products", "attention", "LM head", "waiting", "other", "roof", "tainted"}};
+  for (const auto& [name, median] : rows) {
+    if (name.family != "step") continue;
+    const double ms = median.Of("call_ns") / 1e6;
+    const double parts[] = {median.Of(name.variant == "prefill" ? "term_linear_ms" : "term_weights_ms"),
+                            median.Of("term_attention_ms"), median.Of("term_lm_head_ms"),
+                            median.Of("term_synchronisation_ms")};
+    lines.push_back({name.Text(), fmt::format("{:.2f}", median.Of("tok_per_s")), fmt::format("{:.2f}", ms)});
+    double rest = ms;
+    for (const double part : parts) {
+      lines.back().push_back(fmt::format("{:.2f}", part));
+      rest -= part;
+    }
+    lines.back().push_back(fmt::format("{:.2f}", rest));
+    lines.back().push_back(fmt::format("{:.2f}", median.Of("roof")));
+    lines.back().push_back(median.AllTainted() ? "all"
+                                               : fmt::format("{}/{}", median.tainted, median.samples));
+  }
+  if (lines.size() == 1) return;
+  fmt::print("\nExecuted steps: a token's decode, a chunk's prefill; ms of each term on thread 0\n\n");
+  PrintTable(lines, 1);
+}
+
 }  // namespace
 
 void PrintSummary(const ResultsFile& results) {
@@ -141,6 +168,7 @@ void PrintSummary(const ResultsFile& results) {
   PrintBandwidth(results.Limits());
   PrintMachine(rows);
   PrintPlacements(rows);
+  PrintSteps(rows);
   const Json& ours = results.Context().at("ropeline");
   fmt::print("\n");
   for (const Json& cache : ours.at("measured_caches_bytes")) {

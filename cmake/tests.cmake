@@ -31,6 +31,11 @@ if(ROPELINE_BUILD_BENCH)
   target_compile_definitions(bench_test PRIVATE ROPELINE_BENCH_ALL="$<TARGET_FILE:bench_all>")
   add_dependencies(bench_test bench_all)
 
+  # A whole model in double beside the executed step: optimised.
+  ropeline_test(step_test
+    SOURCES bench/step/step_choice_test.cc bench/step/step_cost_test.cc bench/step/step_plan_test.cc bench/step/step_rows_test.cc bench/step/step_run_test.cc
+    LIBRARIES ropeline_bench)
+
   # Libraries that ggml_library_test.cc gives ggml's names.
   function(ropeline_fake_ggml name definition interface score)
     add_library(${name} MODULE bench/peer/fake_ggml_init.cc ${ARGN})

@@ -162,8 +162,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
 #include "kernels/dtype.h"
 
@@ -178,41 +176,6 @@ HWY_EXPORT(ValuesFromF32);
 HWY_EXPORT(TransposeKeys);
 HWY_EXPORT(TurnKey);
 HWY_EXPORT(TurnKeys);
-
-namespace {
-
-// Kernels read whole vectors: a few beyond the last block.
-constexpr size_t kSlack = 4096;
-constexpr size_t kLine = 64;
-
-size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-}  // namespace
-
-KvCache::KvCache(const KvShape& shape, size_t capacity)
-    : shape_(shape),
-      capacity_(RoundUp(capacity, kKvTile)),
-      blocks_(capacity_ / kKvTile),
-      key_block_bytes_(shape.KeyBlockBytes()),
-      value_block_bytes_(shape.ValueBlockBytes()) {
-  if (shape.d_head_k % 8 != 0 || shape.d_head_v % 8 != 0 || shape.d_head_k == 0) {
-    HWY_ABORT("a KV cache of heads of %d and %d dimensions, expected multiples of 8",
-              static_cast<int>(shape.d_head_k), static_cast<int>(shape.d_head_v));
-  }
-  const size_t keys = RoundUp(shape.n_kv_heads * blocks_ * key_block_bytes_ + kSlack, 4096);
-  const size_t values = RoundUp(shape.n_kv_heads * blocks_ * value_block_bytes_ + kSlack, 4096);
-  const size_t unfinished =
-      shape.format == KvFormat::kKivi4 ? shape.n_kv_heads * shape.d_head_k * kKvTile * 2 + kSlack : 0;
-  memory_ = Mapping(keys + values + unfinished + kLine, Pages::kHuge);
-  keys_ = static_cast<uint8_t*>(memory_.Data());
-  // Not at the same place within a page as the keys.
-  values_ = keys_ + keys + kLine;
-  if (unfinished != 0) unfinished_ = reinterpret_cast<uint16_t*>(values_ + values);
-}
-
-uint16_t* KvCache::UnfinishedKeys(size_t head) const {
-  return unfinished_ == nullptr ? nullptr : unfinished_ + head * shape_.d_head_k * kKvTile;
-}
 
 void KvCache::WriteToken(size_t head, size_t token, const float* k, const float* v) {
   const KvFormat format = shape_.format;
@@ -245,45 +208,57 @@ void KvCache::WriteToken(size_t head, size_t token, const float* k, const float*
   }
 }
 
-void KvCache::Append(const float* k, const float* v, size_t count) { AppendTurned(k, v, nullptr, count); }
-
-void KvCache::AppendRotated(const float* k, const float* v, const float* angles, size_t count) {
-  AppendTurned(k, v, angles, count);
+void KvCache::Append(const float* k, const float* v, size_t count) {
+  WriteHeads(0, shape_.n_kv_heads, n_, k, v, nullptr, count);
+  n_ += count;
 }
 
-void KvCache::AppendTurned(const float* k, const float* v, const float* angles, size_t count) {
-  if (n_ + count > capacity_) {
-    HWY_ABORT("%d tokens appended to %d of a cache for %d", static_cast<int>(count), static_cast<int>(n_),
-              static_cast<int>(capacity_));
+void KvCache::AppendRotated(const float* k, const float* v, const float* angles, size_t count) {
+  WriteHeads(0, shape_.n_kv_heads, n_, k, v, angles, count);
+  n_ += count;
+}
+
+void KvCache::WriteHeads(size_t head, size_t end_head, size_t first, const float* k, const float* v,
+                         const float* angles, size_t count) {
+  if (first + count > capacity_) {
+    HWY_ABORT("%d tokens appended to %d of a cache for %d", static_cast<int>(count),
+              static_cast<int>(first), static_cast<int>(capacity_));
   }
   const size_t d_k = shape_.d_head_k, d_v = shape_.d_head_v;
   const size_t k_stride = shape_.n_kv_heads * d_k, v_stride = shape_.n_kv_heads * d_v;
   // Whole blocks go through these; both stay in the first-level cache.
-  std::vector<float> turned(angles != nullptr ? kKvTile * d_k : 0);
-  TableMemory columns(kKvTile * d_k);
+  static thread_local TableMemory turned_memory, column_memory;
+  static thread_local size_t room = 0;
+  if (room < kKvTile * d_k) {
+    room = kKvTile * d_k;
+    turned_memory = TableMemory(room);
+    column_memory = TableMemory(room);
+  }
+  float* turned = turned_memory.get();
+  float* columns = column_memory.get();
   for (size_t t = 0; t < count;) {
-    const size_t token = n_ + t;
+    const size_t token = first + t;
     const bool whole = token % kKvTile == 0 && count - t >= kKvTile;
-    for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+    for (size_t h = head; h < end_head; ++h) {
       const float* key = k + t * k_stride + h * d_k;
       const float* value = v + t * v_stride + h * d_v;
       if (!whole) {
         if (angles != nullptr) {
-          HWY_DYNAMIC_DISPATCH(TurnKey)(angles + t * d_k, key, d_k, turned.data());
-          key = turned.data();
+          HWY_DYNAMIC_DISPATCH(TurnKey)(angles + t * d_k, key, d_k, turned);
+          key = turned;
         }
         WriteToken(h, token, key, value);
         continue;
       }
       size_t stride = k_stride;
       if (angles != nullptr) {
-        HWY_DYNAMIC_DISPATCH(TurnKeys)(angles + t * d_k, key, k_stride, d_k, turned.data());
-        key = turned.data();
+        HWY_DYNAMIC_DISPATCH(TurnKeys)(angles + t * d_k, key, k_stride, d_k, turned);
+        key = turned;
         stride = d_k;
       }
       const size_t block = token / kKvTile;
       const bool as_is = shape_.format == KvFormat::kF32;
-      float* transposed = as_is ? reinterpret_cast<float*>(KeyBlock(h, block)) : columns.get();
+      float* transposed = as_is ? reinterpret_cast<float*>(KeyBlock(h, block)) : columns;
       HWY_DYNAMIC_DISPATCH(TransposeKeys)(key, stride, d_k, transposed);
       if (shape_.format == KvFormat::kKivi4) {
         // As if the tokens had come one by one.
@@ -295,32 +270,16 @@ void KvCache::AppendTurned(const float* k, const float* v, const float* angles, 
       HWY_DYNAMIC_DISPATCH(ValuesFromF32)(shape_.format, value, v_stride, d_v, ValueBlock(h, block));
     }
     t += whole ? kKvTile : 1;
-    const size_t end = n_ + t;
+    const size_t end = first + t;
     if (!whole && end % kKvTile == 0 && shape_.format == KvFormat::kKivi4) {
       // The unfinished block is full: its channels get their scales.
-      for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
+      for (size_t h = head; h < end_head; ++h) {
         const auto* halves = reinterpret_cast<const uint8_t*>(UnfinishedKeys(h));
-        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, columns.get());
-        HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, columns.get(), d_k, KeyBlock(h, end / kKvTile - 1));
+        HWY_DYNAMIC_DISPATCH(KeysToF32)(KvFormat::kF16, halves, d_k, columns);
+        HWY_DYNAMIC_DISPATCH(KeysFromF32)(shape_.format, columns, d_k, KeyBlock(h, end / kKvTile - 1));
       }
     }
   }
-  n_ += count;
-}
-
-void KvCache::RepeatTo(size_t n) {
-  const size_t end = std::min(RoundUp(n, kKvTile), capacity_) / kKvTile;
-  const size_t have = n_ / kKvTile;
-  if (have == 0 || n_ % kKvTile != 0) {
-    HWY_ABORT("a cache of %d tokens to repeat, expected whole blocks of 32", static_cast<int>(n_));
-  }
-  for (size_t h = 0; h < shape_.n_kv_heads; ++h) {
-    for (size_t b = have; b < end; ++b) {
-      std::memcpy(KeyBlock(h, b), KeyBlock(h, b % have), key_block_bytes_);
-      std::memcpy(ValueBlock(h, b), ValueBlock(h, b % have), value_block_bytes_);
-    }
-  }
-  n_ = std::max(n_, end * kKvTile);
 }
 
 void KvCache::Truncate(size_t n) {
@@ -335,35 +294,6 @@ void KvCache::Truncate(size_t n) {
     }
   }
   n_ = n;
-}
-
-void KvCache::SetTokens(size_t n) {
-  if (n > capacity_)
-    HWY_ABORT("%d tokens in a cache for %d", static_cast<int>(n), static_cast<int>(capacity_));
-  n_ = n;
-}
-
-float KvCache::Key(size_t head, size_t token, size_t i) const {
-  const size_t block = token / kKvTile, t = token % kKvTile;
-  if (IsUnfinished(block)) return FloatFromF16(UnfinishedKeys(head)[i * kKvTile + t]);
-  const uint8_t* tile = KeyBlock(head, block) + i / kKvTile * KvTileBytes(shape_.format, kKvTile);
-  return KvTileElement(shape_.format, KeyScale(shape_.format), kKvTile, tile, i % kKvTile, t);
-}
-
-float KvCache::Value(size_t head, size_t token, size_t i) const {
-  const size_t width = std::min(kKvTile, shape_.d_head_v - i / kKvTile * kKvTile);
-  const uint8_t* tile = ValueBlock(head, token / kKvTile) + i / kKvTile * KvTileBytes(shape_.format, kKvTile);
-  return KvTileElement(shape_.format, ValueScale(shape_.format), width, tile, token % kKvTile, i % kKvTile);
-}
-
-Cost KvAppendCost(const KvShape& shape, size_t count, bool rotated) {
-  const auto tokens = static_cast<double>(count);
-  const auto keys = static_cast<double>(shape.n_kv_heads * shape.d_head_k);
-  const auto values = static_cast<double>(shape.n_kv_heads * shape.d_head_v);
-  const double angles = rotated ? static_cast<double>(shape.d_head_k) : 0;
-  return {.bytes_read = 4 * tokens * (keys + values + angles),
-          .bytes_written = tokens * shape.BytesPerToken(),
-          .flops = rotated ? 3 * tokens * keys : 0};
 }
 
 void TransposeRows(const float* rows, size_t stride, size_t columns, float* out) {

@@ -60,6 +60,11 @@ class KvCache {
   // The same, and keys are turned on their way (pairs i, i + d/2): angles [count, d_head_k], cosines, then
   // sines (AngleLayout::kSplit).
   void AppendRotated(const float* k, const float* v, const float* angles, size_t count);
+  // A part of an append, so that several threads can share its heads: heads [head, end_head) of tokens first
+  // … first + count − 1; k, v and angles as above, of all heads, angles nullptr for keys as they are. Leaves
+  // n() to SetTokens, and allocates nothing after a thread's first call. Aborts beyond the capacity.
+  void WriteHeads(size_t head, size_t end_head, size_t first, const float* k, const float* v,
+                  const float* angles, size_t count);
   // Fills up to n tokens for a measurement: each head's tokens repeat those that are there. Needs n() >= 32,
   // a multiple of 32; n is rounded up to one.
   void RepeatTo(size_t n);
@@ -76,7 +81,6 @@ class KvCache {
  private:
   size_t At(size_t head, size_t block, size_t bytes) const { return (head * blocks_ + block) * bytes; }
   void WriteToken(size_t head, size_t token, const float* k, const float* v);
-  void AppendTurned(const float* k, const float* v, const float* angles, size_t count);
 
   KvShape shape_;
   size_t capacity_ = 0;
