@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "model/encoding_time.h"
 #include "model/kernel_rates.h"
@@ -71,15 +74,32 @@ std::optional<KernelTime> AttentionTime(const Pass& pass, const Attention& atten
              : pass.sources.rates.PrefillAttention(pass.attention_format(), attention, pass.tokens());
 }
 
+// True where one pass does the same work in both: the angles of a rotation take no more or less time.
+bool SameWork(const Attention& a, const Attention& b) {
+  const auto of = [](const Attention& x) {
+    return std::tie(x.kind, x.n_heads, x.n_kv_heads, x.d_head_k, x.d_head_v, x.window, x.causal,
+                    x.position.encoding, x.position.rope.d_rot, x.latent.q_lora_rank, x.latent.kv_lora_rank,
+                    x.latent.d_nope, x.latent.d_rope, x.source_tokens, x.sinks);
+  };
+  return of(a) == of(b) && a.caches() == b.caches();
+}
+
 // Nothing where one of the layers has no rows.
 std::optional<LayerSum> SumLayers(const Pass& pass, Stack stack, Attention Layer::*which,
                                   const std::function<std::optional<KernelTime>(const Attention&)>& of) {
   LayerSum sum;
+  std::vector<std::pair<const Attention*, KernelTime>> known;  // of layers that are alike, once
   for (const Layer& layer : pass.work.llm->layers) {
-    if (layer.stack != stack || (layer.*which).kind == AttentionKind::kNone) continue;
-    const auto time = of(layer.*which);
-    if (!time) return std::nullopt;
-    sum.Add(*time);
+    const Attention& attention = layer.*which;
+    if (layer.stack != stack || attention.kind == AttentionKind::kNone) continue;
+    auto same = std::find_if(known.begin(), known.end(),
+                             [&](const auto& other) { return SameWork(*other.first, attention); });
+    if (same == known.end()) {
+      const auto time = of(attention);
+      if (!time) return std::nullopt;
+      same = known.emplace(known.end(), &attention, *time);
+    }
+    sum.Add(same->second);
   }
   if (sum.empty()) return std::nullopt;
   return sum;
