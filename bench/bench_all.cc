@@ -60,7 +60,7 @@ int Main(int argc, char** argv) {
   UseBestTarget();
   const Topology topology = DetectTopology();
   const Options options = ParseOptions(argc, argv, topology);
-  const std::optional<StepChoice> step = ChooseStep(options, FreeMemoryBytes(topology));
+  const std::vector<StepChoice> steps = ChooseSteps(options, FreeMemoryBytes(topology));
   const Plan plan = MakePlan(topology, options);
   std::vector<Row> rows;
   AddMachineRows(plan, &rows);
@@ -76,7 +76,7 @@ int Main(int argc, char** argv) {
   AddKvCacheRows(plan, &rows, &skipped);
   AddWeightRows(plan, &rows);
   AddLinearRows(plan, &rows);
-  if (step) AddStepRows(plan, *step, &rows);
+  for (const StepChoice& step : steps) AddStepRows(plan, step, &rows);
   if (plan.peers) AddPeerRows(plan, &rows, &skipped);
   rows = ChooseRows(std::move(rows), options);
   if (options.list) {

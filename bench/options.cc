@@ -192,7 +192,7 @@ Options ParseOptions(int argc, char** argv, const Topology& topology) {
   const CLI::Option* model =
       app.add_option("--model", options.step.model,
                      "executes this model's decode step and prefill chunk over random weights (family step): "
-                     "a preset, config.json, .gguf or folder; layers like Llama's");
+                     "a preset, config.json, .gguf or folder, or several with commas; layers like Llama's");
   app.add_option("--context", options.step.contexts,
                  "tokens in the model's cache before the step (default: 0,4k,16k,32k)")
       ->delimiter(',');

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <sstream>
 
 #include "bench/system_files.h"
 #include "model/open_model.h"
@@ -129,6 +130,18 @@ std::optional<StepChoice> ChooseStep(const Options& options, uint64_t memory_byt
         choice.model, choice.weights, choice.Capacity(), FormatBytes(needed), FormatBytes(most)));
   }
   return choice;
+}
+
+std::vector<StepChoice> ChooseSteps(const Options& options, uint64_t memory_bytes) {
+  std::vector<StepChoice> choices;
+  std::stringstream models(options.step.model);
+  Options one = options;
+  do {
+    one.step.model.clear();
+    std::getline(models, one.step.model, ',');
+    if (auto choice = ChooseStep(one, memory_bytes)) choices.push_back(*std::move(choice));
+  } while (models.good());
+  return choices;
 }
 
 }  // namespace ropeline

@@ -32,6 +32,10 @@ struct StepChoice {
 // more memory than `memory_bytes` (0: unknown).
 std::optional<StepChoice> ChooseStep(const Options& options, uint64_t memory_bytes);
 
+// One for each model of --model, a list with commas; empty where none was asked for. They are in memory one
+// after the other. Throws BadUsage as above.
+std::vector<StepChoice> ChooseSteps(const Options& options, uint64_t memory_bytes);
+
 // What a program may still take: the least of what is installed, what the group of processes may have and
 // what is free. 0: unknown.
 uint64_t FreeMemoryBytes(const Topology& topology);

@@ -48,6 +48,16 @@ TEST(StepChoice, TakesWhatIsAsked) {
   EXPECT_EQ(defaults->weights, "q4_k_m");
 }
 
+TEST(StepChoice, TakesSeveralModels) {
+  EXPECT_TRUE(ChooseSteps(Asked({}, {}), 0).empty());
+  const auto choices = ChooseSteps(Asked({.model = "llama-3.2-1b,tinyllama-1.1b", .weights = "q4_0"}), 0);
+  ASSERT_EQ(choices.size(), 2u);
+  EXPECT_EQ(choices[0].model, "llama-3.2-1b");
+  EXPECT_EQ(choices[1].model, "tinyllama-1.1b");
+  EXPECT_EQ(choices[1].weights, "q4_0");
+  EXPECT_THROW(ChooseSteps(Asked({.model = "llama-3.2-1b,llama-9"}), 0), BadUsage);
+}
+
 TEST(StepChoice, RefusesInOneLine) {
   for (const StepOptions& step :
        {StepOptions{.contexts = {"4k"}}, StepOptions{.kv = {"f16"}}, StepOptions{.weights = "q4_0"},
