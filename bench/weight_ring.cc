@@ -31,9 +31,9 @@ void WeightRing::Reset(WeightDtype dtype, size_t rows, size_t cols, size_t slots
   dtype_ = dtype;
   if (needed <= filled_rows_) return;
   auto* data = static_cast<uint8_t*>(mapping_.Data());
-  if (filled_rows_ == 0) {
-    filled_rows_ = std::min(kMadeUp, needed);
-    FillWeights(dtype, kWidth, 0, filled_rows_, /*seed=*/1, kDeviation, data);
+  if (const size_t made_up = std::min(kMadeUp, needed); filled_rows_ < made_up) {
+    FillWeights(dtype, kWidth, filled_rows_, made_up, /*seed=*/1, kDeviation, data);
+    filled_rows_ = made_up;
   }
   for (size_t row = filled_rows_; row < needed; ++row) {
     std::memcpy(data + row * row_bytes, data + row % kMadeUp * row_bytes, row_bytes);

@@ -53,7 +53,8 @@ struct Samples {
     for (const auto& item : row.json.items()) {
       const std::string& key = item.key();
       const bool kept = key == "bias_bytes" || key == "output_error" || key == "recall";
-      if (kept || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
+      const bool term = key.starts_with("term_") && key.ends_with("_ms");
+      if (kept || term || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
     }
     // A limit that no machine has would turn into infinities further on.
     const auto believe = [&](const char* key, Range range) {

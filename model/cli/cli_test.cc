@@ -42,9 +42,9 @@ TEST_F(CliTest, PredictsWithKernelsBesideTheLimit) {
   for (const char* part :
        {"with this suite's kernels", " kernels |", "224.0 ms", "kernels tok/s", "kernels prefill",
         "| attention/decode/f16/BEST/n:32768/h:24/hkv:8/d:128/cache:cold/threads:2 |",
-        "kernels: weights at its limit: no rows of family weights",
-        "kernels: linear at its limit: no rows of family linear", "kernels, prefill: attention",
-        "scaled by flops: KV heads 1 → 8", "engine: not available in this version"}) {
+        "kernels: weights at its limit: no rows weights/matvec/q4_K",
+        "kernels: linear at its limit: no rows linear/matmul/q4_K", "kernels, prefill: attention",
+        "scaled by flops: KV heads 1 → 8", "engine: not available: needs an engine profile"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   }
   const Outcome kivi = Run("predict llama-3.2-3b --context 1k --kv kivi4" + machine);
@@ -204,7 +204,7 @@ TEST_F(CliTest, HelpAndVersionAreNoErrors) {
 }
 
 TEST_F(CliTest, CommandLinesThatAreRefused) {
-  ExpectRefused("", "expected a sub-command: one of predict, inspect, compare, rope, lint, topology");
+  ExpectRefused("", "expected a sub-command: one of predict, inspect, compare, rope, lint, calibrate, validate, topology");
   ExpectRefused("predickt", "\"predickt\" is no sub-command, expected a sub-command: one of predict");
   ExpectRefused("--bogus", "--bogus");
   const std::string predict = "predict article-3b --context 1k";
