@@ -8,6 +8,7 @@
 
 #include "model/engine/calibrate.h"
 #include "model/engine/curve_flags.h"
+#include "model/engine/model_facts.h"
 
 namespace ropeline {
 namespace {
