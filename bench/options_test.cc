@@ -68,11 +68,27 @@ TEST(Options, TakesAFolderOfAPeer) {
   EXPECT_EQ(Parse({"--ggml=there"}).command, "bench_all --ggml=FOLDER");
 }
 
-// A run of peers alone must not replace a whole result of the machine.
-TEST(Options, PeersAloneHaveAFolderOfTheirOwn) {
+TEST(Options, TakesAModelToExecute) {
+  const Options options = Parse({"--families", "step", "--model", "llama-3.2-1b", "--context", "0,4k",
+                                 "--kv=f16,q8_0", "--weights", "q4_0", "--out", "x"});
+  EXPECT_EQ(options.step.model, "llama-3.2-1b");
+  EXPECT_EQ(options.step.contexts, (std::vector<std::string>{"0", "4k"}));
+  EXPECT_EQ(options.step.kv, (std::vector<std::string>{"f16", "q8_0"}));
+  EXPECT_EQ(options.step.weights, "q4_0");
+  EXPECT_EQ(options.command,
+            "bench_all --families step --model llama-3.2-1b --context 0,4k --kv=f16,q8_0 --weights q4_0 "
+            "--out FOLDER");
+  EXPECT_EQ(Parse({"--model", "/home/me/model/config.json"}).command, "bench_all --model FILE");
+  EXPECT_EQ(Parse({"--model=/home/me/model"}).command, "bench_all --model=FILE");
+  EXPECT_EQ(Parse({}).step.model, "");
+}
+
+// A run of peers or steps alone must not replace a whole result of the machine.
+TEST(Options, PeersOrStepsAloneHaveAFolderOfTheirOwn) {
   const std::string whole = Parse({}).out;
   EXPECT_EQ(Parse({"--families", "peer"}).out, whole + "/peers");
   EXPECT_EQ(Parse({"--families", "peer,attention"}).out, whole);
+  EXPECT_EQ(Parse({"--families", "step", "--model", "m"}).out, whole + "/steps");
   EXPECT_EQ(Parse({"--families", "peer", "--out=x"}).out, "x");
 }
 
@@ -90,6 +106,9 @@ TEST(Options, RefusesInOneLineThatSaysWhatWasExpected) {
                                              {"--targets", "all,AVX9"},
                                              {"--out="},
                                              {"--ggml="},
+                                             {"--model="},
+                                             {"--weights="},
+                                             {"--context"},
                                              {"--ggml"},
                                              {"--benchmark_min_time=nan"},
                                              {"--benchmark_min_time=-1"},

@@ -11,7 +11,7 @@ endfunction()
 
 ropeline_test(kernels_test
   SOURCES kernels/angle_table_test.cc kernels/angle_ways_test.cc kernels/chunk_select_test.cc kernels/convert_test.cc kernels/decode_attention_test.cc kernels/kv_cache_test.cc
-          kernels/kv_evict_test.cc kernels/kv_format_error_test.cc kernels/kv_reschedule_test.cc kernels/mat_mul_test.cc kernels/mat_vec_test.cc kernels/rerotation_error_test.cc
+          kernels/kv_evict_test.cc kernels/kv_format_error_test.cc kernels/kv_memory_test.cc kernels/kv_reschedule_test.cc kernels/mat_mul_test.cc kernels/mat_vec_test.cc kernels/rerotation_error_test.cc
           kernels/residual_test.cc kernels/rms_norm_test.cc kernels/sampling_test.cc kernels/swiglu_test.cc
           kernels/placement_test.cc kernels/prefill_attention_test.cc kernels/roofline_test.cc kernels/rope_frequencies_test.cc kernels/qk_rotation_test.cc kernels/row_name_test.cc
           kernels/score_bias_test.cc kernels/score_tile_test.cc kernels/stream_test.cc
