@@ -15,7 +15,7 @@ constexpr double kGiga = 1e9;
 constexpr uint64_t kUsualChunk = 512;
 constexpr uint64_t kMostChunks = 64;
 // By how much the rates of one model miss another's on the same engine and machine, 90 %: formats and head
-// shapes meet other kernels. Over models of one machine in ../shared/sweeps.
+// shapes meet other kernels. An estimate, not fitted: few published machines ran two models.
 constexpr double kOtherWeights = 1.4;
 constexpr double kOtherAttention = 2.5;
 
