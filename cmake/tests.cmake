@@ -92,7 +92,9 @@ if(ROPELINE_PYTHON)
     $<TARGET_FILE:ropeline> ${PROJECT_SOURCE_DIR}/results)
   add_test(NAME PlotRope COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/plot_rope_test.py
     $<TARGET_FILE:ropeline>)
-  set_tests_properties(PlotCompare PlotRope PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME EngineCheck COMMAND ${ROPELINE_PYTHON} ${PROJECT_SOURCE_DIR}/scripts/engine_check_test.py
+    $<TARGET_FILE:ropeline> ${PROJECT_SOURCE_DIR}/results)
+  set_tests_properties(PlotCompare PlotRope EngineCheck PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
 # These test what is not hot: compiled four times as fast without optimising and with a precompiled header.

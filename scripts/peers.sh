@@ -12,8 +12,6 @@ set -euo pipefail
 start=$PWD
 cd "$(dirname "$0")/.."
 
-version=3.22.1  # of the npm package: the ggml in it was tried
-
 fail() { echo "scripts/peers.sh: $1" >&2; exit 1; }
 usage() {
   echo "scripts/peers.sh: $1, expected [--ggml FOLDER | --prefix FOLDER] [--quick] [--out FOLDER] [--threads LIST] [--benchmark_…]" >&2
@@ -39,31 +37,7 @@ done
 prefix=$(from_start "$prefix")
 [ -z "$ggml" ] || [ -d "$ggml" ] || usage "--ggml: $ggml: no such folder"
 
-# Puts the npm package under $prefix and its folder into $ggml.
-install_package() {
-  local package log
-  case $(uname -m) in
-    x86_64) package=@node-llama-cpp/linux-x64 ;;
-    aarch64) package=@node-llama-cpp/linux-arm64 ;;
-    *) fail "no prebuilt llama.cpp is known for $(uname -m), expected --ggml FOLDER" ;;
-  esac
-  ggml=$prefix/node_modules/$package
-  if grep -qs "\"version\": \"$version\"" "$ggml/package.json"; then
-    echo "peers: $package $version is in $prefix"
-    return
-  fi
-  command -v npm >/dev/null || ./scripts/setup.sh --no-compiler-choice --with npm || true
-  command -v npm >/dev/null || fail "npm is missing and could not be installed, expected it or --ggml FOLDER"
-  echo "peers: installing $package $version in $prefix"
-  mkdir -p "$prefix" 2>/dev/null || fail "$prefix cannot be written to, expected another --prefix FOLDER"
-  log=$(mktemp)
-  if ! npm install --prefix "$prefix" --no-audit --no-fund --fetch-retries=1 "$package@$version" >"$log" 2>&1; then
-    fail "npm could not install $package $version ($(sed -n 's/^npm \(error\|ERR!\) code //p' "$log" | head -1); all of it: $log), expected a network, or --ggml FOLDER with a llama.cpp build"
-  fi
-  rm -f "$log"
-}
-
-[ -n "$ggml" ] || install_package
+[ -n "$ggml" ] || ggml=$(./scripts/install_llama.sh --prefix "$prefix")
 ./scripts/setup.sh
 ./scripts/build.sh bench_all ropeline peer_test
 # OpenBLAS and oneDNN are to choose their kernels for this CPU themselves.
