@@ -4,7 +4,6 @@ committed runs. Exit code 77: skipped, numpy is missing.
 
 usage: scripts/engine_check_test.py build/ropeline results
 """
-import ctypes
 import glob
 import importlib.util
 import json
@@ -166,18 +165,34 @@ def check_steps(timer):
         (0, 4, 700, 1): 3, (0, 4, 700, 2): 3, (512, 0, 700, 1): 1, (512, 0, 700, 2): 1}, rows.samples
 
 
-def check_other_layout(timer):
-    """A library whose structures are others is refused, not called."""
-    fields = timer.ContextParams.DEFAULTS
-    params = timer.ContextParams(n_threads=4, **fields)
-    assert ctypes.string_at(ctypes.addressof(params), 16) == struct.pack("<4I", 512, 2048, 512, 1)
-    assert timer.ContextParams.flash_attn_type.offset == 52 and timer.ContextParams.type_k.offset == 104
+def check_other_layout(folder, timer):
+    """A libllama whose structures have other fields is refused before it is given any."""
+    source = os.path.join(folder, "fake.c")
+    functions = "".join(f"void {name}(void) {{}}\n" for name in timer.FUNCTIONS
+                        if name not in ("llama_context_default_params", "llama_version"))
+    with open(source, "w") as file:
+        file.write("""struct params { unsigned words[200]; };
+const char* llama_version(void) { return "9.9.9"; }
+const char* ggml_commit(void) { return "abcdefg"; }
+void ggml_backend_load_all_from_path(const char* path) {}
+struct params llama_context_default_params(void) {
+  struct params p = {{512, 2048, 512, 1, 0, 0, 4, 4, 0, -1, -1, -1, -1}};
+  return p;
+}
+""" + functions)
+    for name in ("libggml-base.so", "libggml.so", "libllama.so"):
+        subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", os.path.join(folder, name), source], check=True)
+    done = script("time_llama.py", "--lib", folder, "x.gguf")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert "context_type is 4 by default" in done.stderr and "its structures are others" in done.stderr, done.stderr
 
 
 def check_committed(results, program):
     folders = sorted({os.path.dirname(path) for path in glob.glob(os.path.join(results, "engines", "*", "*-*.jsonl"))})
     for folder in folders:
-        done = script("engine_errors.py", program, folder, "--max-error", str(MAX_ERROR))
+        machine = os.path.join(results, os.path.basename(folder), "bench.json")
+        bounds = ["--machine", machine] if os.path.exists(machine) else []
+        done = script("engine_errors.py", program, folder, "--max-error", str(MAX_ERROR), *bounds)
         assert done.returncode == 0, (folder, done.stderr)
         print(f"{folder}\n\n{done.stdout}")
 
@@ -190,10 +205,10 @@ def main():
     timer = module("time_llama")
     check_llama3_divisors(module("write_gguf"))
     check_steps(timer)
-    check_other_layout(timer)
-    for check in (check_models, check_bad_input, lambda folder, program: check_errors(folder, program, timer)):
+    for check, argument in ((check_models, [program]), (check_bad_input, [program]), (check_errors, [program, timer]),
+                            (check_other_layout, [timer])):
         with tempfile.TemporaryDirectory() as folder:
-            check(folder, program)
+            check(folder, *argument)
     check_committed(results, program)
 
 
