@@ -76,7 +76,8 @@ TEST(CalibrateTest, RecoversTheRates) {
   const Llm llm = Model();
   const Engine engine = CalibrateTo(SweepRun(), &llm);
   EXPECT_NEAR(RateNamed(engine, kRateWeights).value->value, kWeightsGbS, 0.02 * kWeightsGbS);
-  EXPECT_NEAR(RateNamed(engine, kRateKv).value->value, kKvGbS, 0.05 * kKvGbS);
+  // Rows up to 2k leave the slope to the prior in part.
+  EXPECT_NEAR(RateNamed(engine, kRateKv).value->value, kKvGbS, 0.1 * kKvGbS);
   EXPECT_NEAR(RateNamed(engine, kRateLinear).value->value, kLinear, 0.02 * kLinear);
   EXPECT_NEAR(RateNamed(engine, kRateAttention).value->value, kAttention, 0.1 * kAttention);
   const EngineRate& overhead = RateNamed(engine, kRateOverhead);

@@ -86,7 +86,7 @@ TEST(CurveTest, AColdFirstRowDoesNotTurnTheLine) {
   Curve curve = StraightCurve(2048, 0.001);
   curve.rows[0].seconds *= 1.5;
   const CurveFit fit(curve);
-  EXPECT_NEAR(ErrorAt(fit, 16384, Truth(16384)), 0, 0.06);
+  EXPECT_NEAR(ErrorAt(fit, 16384, Truth(16384)), 0, 0.1) << "a line through all rows is off by half";
   EXPECT_TRUE(HasFlag(fit, "cold_first_row"));
 }
 
