@@ -221,8 +221,8 @@ void KvCache::AppendRotated(const float* k, const float* v, const float* angles,
 void KvCache::WriteHeads(size_t head, size_t end_head, size_t first, const float* k, const float* v,
                          const float* angles, size_t count) {
   if (first + count > capacity_) {
-    HWY_ABORT("%d tokens appended to %d of a cache for %d", static_cast<int>(count),
-              static_cast<int>(first), static_cast<int>(capacity_));
+    HWY_ABORT("%d tokens appended to %d of a cache for %d", static_cast<int>(count), static_cast<int>(first),
+              static_cast<int>(capacity_));
   }
   const size_t d_k = shape_.d_head_k, d_v = shape_.d_head_v;
   const size_t k_stride = shape_.n_kv_heads * d_k, v_stride = shape_.n_kv_heads * d_v;

@@ -9,7 +9,8 @@
 //   weights, lm_head            rows weights/matvec and weights/prepare (weight_rates.h), a sum over matrices
 //   linear                      rows linear/matmul, the chunk's tokens at a time
 //   experts                     as weights or linear: the distinct experts, each with its share of the tokens
-// A term, or one format of its matrices, without rows: it stands at its limit and its note says what it lacks.
+// A term, or one format of its matrices, without rows: it stands at its limit and its note says what it
+// lacks.
 #ifndef ROPELINE_MODEL_KERNEL_TERMS_H_
 #define ROPELINE_MODEL_KERNEL_TERMS_H_
 

@@ -57,8 +57,8 @@
 
 namespace ropeline {
 
-// Where a term's ms comes from: the limit, the measured time of a kernel of this suite (kernel_terms.h), or an
-// engine's profile (engine/engine_predict.h).
+// Where a term's ms comes from: the limit, the measured time of a kernel of this suite (kernel_terms.h), or
+// an engine's profile (engine/engine_predict.h).
 enum class TermSource { kLimit, kMeasured, kEngine };
 const char* TermSourceName(TermSource source);  // "limit", "measured", "engine"
 

@@ -77,8 +77,7 @@ class Rules {
       case MatrixRole::kAttnQkv:
         return Qkv();
       case MatrixRole::kAttnOutput:
-        return two_stacks_ ? base_
-                                     : AttentionOutput();  // T5's is called attn_o, which no rule names
+        return two_stacks_ ? base_ : AttentionOutput();  // T5's is called attn_o, which no rule names
       case MatrixRole::kFfnDown:
       case MatrixRole::kExpertDown:
       case MatrixRole::kSharedDown:

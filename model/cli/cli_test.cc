@@ -204,7 +204,9 @@ TEST_F(CliTest, HelpAndVersionAreNoErrors) {
 }
 
 TEST_F(CliTest, CommandLinesThatAreRefused) {
-  ExpectRefused("", "expected a sub-command: one of predict, inspect, compare, rope, lint, calibrate, validate, topology");
+  ExpectRefused(
+      "",
+      "expected a sub-command: one of predict, inspect, compare, rope, lint, calibrate, validate, topology");
   ExpectRefused("predickt", "\"predickt\" is no sub-command, expected a sub-command: one of predict");
   ExpectRefused("--bogus", "--bogus");
   const std::string predict = "predict article-3b --context 1k";

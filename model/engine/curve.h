@@ -55,8 +55,8 @@ struct Curve {
   double bend = 0;  // the slope's relative growth per unit of log(1 + n/n₀), beyond CurveConstants::bend
 };
 
-// Chosen by hand and by scans of one at a time over ../shared/sweeps at three depths of calibration, on the same
-// tables that the errors in sweeps_test.cc are of: other runs may be met somewhat worse.
+// Chosen by hand and by scans of one at a time over ../shared/sweeps at three depths of calibration, on the
+// same tables that the errors in sweeps_test.cc are of: other runs may be met somewhat worse.
 struct CurveConstants {
   double noise = 0.006;                 // of a row, relative
   double noise_rows = 2;                // how many rows that figure counts for
