@@ -43,7 +43,8 @@ TEST(StepValidationTest, ErrorsAreAgainstTheKernelsOfTheRun) {
                          .weights = FindWeightMix("q8_0", {"test", "weights"}),
                          .kv = kBlockF16,
                          .machine = &machine,
-                         .threads = 2};
+                         .threads = 2,
+                         .memory_bytes = {}};
   const DecodeLevel kernels = Predict(request).decode.kernels.value.value();
   EXPECT_DOUBLE_EQ(point.predicted_ms, kernels.ms_per_token);
   EXPECT_DOUBLE_EQ(point.error, kernels.ms_per_token / 1250 - 1);

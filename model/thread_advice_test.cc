@@ -14,7 +14,8 @@ PredictRequest Request(const Machine& machine) {
           .context = 4096,
           .weights = FindWeightMix("q4_0", {"test", "weights"}),
           .kv = kBlockF16,
-          .machine = &machine};
+          .machine = &machine,
+          .memory_bytes = {}};
 }
 
 TEST(ThreadAdviceTest, TheFastestCountAndWhatTheSlowestCosts) {

@@ -72,7 +72,8 @@ TEST(WeightRatesTest, AStepIsTheSumOfItsMatrices) {
                          .weights = FindWeightMix("q8_0", {"test", "weights"}),
                          .kv = kBlockF16,
                          .machine = &machine,
-                         .threads = 2};
+                         .threads = 2,
+                         .memory_bytes = {}};
   const Prediction p = Predict(request);
   ASSERT_TRUE(p.decode.kernels.value);
   double layers = 0, head = 0;

@@ -237,6 +237,7 @@ TEST(EnginePredictTest, FillsLevelEngineWithARange) {
                          .kv = {},
                          .machine = &machine,
                          .threads = 8,
+                         .memory_bytes = {},
                          .engine = &engine};
   const Prediction prediction = Predict(request);
   ASSERT_TRUE(prediction.decode.engine.value.has_value());
@@ -265,6 +266,7 @@ TEST(EnginePredictTest, AnotherModelFollowsFromTheRates) {
                          .kv = {},
                          .machine = &machine,
                          .threads = 8,
+                         .memory_bytes = {},
                          .engine = &engine};
   const Prediction prediction = Predict(request);
   ASSERT_TRUE(prediction.decode.engine.value.has_value());
