@@ -45,7 +45,9 @@ def problems(path):
         if count != ours["rounds"]:
             yield f"{name}: {count} repetitions, expected {ours['rounds']}"
     # Other libraries are in a run only where it was asked for them.
-    expected = set(ours["families"]) - (set() if ours.get("peers") else {"peer"})
+    # Steps are those of a model that was asked for.
+    asked = (["peer"] if ours.get("peers") else []) + (["step"] if "--model" in ours["command"] else [])
+    expected = set(ours["families"]) - ({"peer", "step"} - set(asked))
     for family in expected - families:
         yield f"{family}: no row of this family"
 
