@@ -1,16 +1,12 @@
 // weights: a stored matrix times the vectors of a decode step, in shapes of real models.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/harness.h"
+#include "bench/weight_ring.h"
 #include "kernels/hash.h"
 #include "kernels/mat_vec.h"
-#include "kernels/memory.h"
 
 namespace ropeline {
 
@@ -21,43 +17,6 @@ struct Product {
   size_t rows, cols, n = 1;  // n vectors
   Cache cache = Cache::kCold;
 };
-
-// A thread's share of the matrix, `slots` of them one after another.
-struct Ring {
-  std::string row;
-  Mapping memory;
-  Activations x;
-  std::vector<float> y;
-};
-
-// Google Benchmark runs a row several times while it looks for the number of iterations: the ring is kept
-// until that thread's next row.
-Ring& RingFor(const Row& row, int thread, const Product& product, size_t rows, size_t slots) {
-  static std::mutex mutex;
-  static auto* const rings = new std::vector<Ring>(4096);
-  Ring& ring = rings->at(static_cast<size_t>(thread));
-  if (ring.row == row.name.Text()) return ring;
-  const size_t row_bytes = WeightRowBytes(product.dtype, product.cols), bytes = slots * rows * row_bytes;
-  if (ring.memory.Bytes() < bytes) {
-    const std::lock_guard lock(mutex);  // one thread at a time: what they share is the system's memory
-    ring.memory = Mapping();
-    ring.memory = Mapping(bytes, Pages::kHuge);
-  }
-  // A few rows are made up; the rest are copies of them.
-  const size_t made = std::min<size_t>(slots * rows, 64);
-  auto* data = static_cast<uint8_t*>(ring.memory.Data());
-  const float deviation = 1 / std::sqrt(static_cast<float>(product.cols));
-  FillWeights(product.dtype, product.cols, 0, made, 1, deviation, data);
-  for (size_t at = made * row_bytes; at < bytes; at += made * row_bytes) {
-    std::memcpy(data + at, data, std::min(made * row_bytes, bytes - at));
-  }
-  std::vector<float> x(product.n * product.cols);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = HashToFloat(i, 3);
-  ring.x.Prepare(product.dtype, x.data(), product.n, product.cols);
-  ring.y.assign(product.n * rows, 0);
-  ring.row = row.name.Text();
-  return ring;
-}
 
 // Rows of thread t of T; the first ones have one more where they do not share out evenly.
 size_t RowsOf(size_t rows, size_t thread, size_t threads) {
@@ -70,14 +29,15 @@ void MatVecBody(benchmark::State& state, const Row& row, const Topology& topolog
   BeginRow(state, row, topology);
   const auto thread = static_cast<size_t>(state.thread_index());
   const size_t rows = RowsOf(product.rows, thread, static_cast<size_t>(row.threads));
-  Ring& ring = RingFor(row, state.thread_index(), product, rows, slots);
-  WeightMatrix w{product.dtype, rows, product.cols, ring.memory.Data()};
-  size_t next = 0;
+  WeightRing& ring = ThreadWeights(state.thread_index());
+  ring.Reset(product.dtype, rows, product.cols, slots);
+  std::vector<float> x(product.n * product.cols), y(product.n * rows);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = HashToFloat(i, 3);
+  Activations ready;
+  ready.Prepare(product.dtype, x.data(), product.n, product.cols);
   TimeCalls(state, row, [&] {
-    w.data = static_cast<const uint8_t*>(ring.memory.Data()) + next * w.Bytes();
-    MatVec(w, ring.x, 0, rows, ring.y.data());
+    MatVec(ring.Next(), ready, 0, rows, y.data());
     benchmark::ClobberMemory();
-    next = next + 1 == slots ? 0 : next + 1;
   });
 }
 
