@@ -184,10 +184,13 @@ TEST_P(Chunks, AttendsToTheChosenTokensExactly) {
             }
           }
         }
-        EXPECT_NEAR(mass[r], held, 1e-4) << KvFormatName(format);
+        // Against q4_0 keys q is of 8 bits (decode_attention.h), here as there: slices see the same.
+        const bool bytes = format == KvFormat::kQ40;
+        EXPECT_NEAR(mass[r], held, bytes ? 2e-3 : 1e-4) << KvFormatName(format);
         EXPECT_LT(held, 0.9999);
         for (size_t i = 0; i < 64; ++i) {
-          EXPECT_NEAR(static_cast<double>(out[h * 64 + i]), expected[i] / held, 5e-4) << KvFormatName(format);
+          EXPECT_NEAR(static_cast<double>(out[h * 64 + i]), expected[i] / held, bytes ? 1e-2 : 5e-4)
+              << KvFormatName(format);
           EXPECT_NEAR(sliced[h * 64 + i], out[h * 64 + i], 5e-4f) << KvFormatName(format);
         }
       }

@@ -6,7 +6,9 @@
 // After foreach_target.
 #include <hwy/highway.h>
 
+#include "kernels/byte_dot-inl.h"
 #include "kernels/decode_attention.h"
+#include "kernels/kv_nibble_product-inl.h"
 #include "kernels/kv_product-inl.h"
 #include "kernels/kv_whole_product-inl.h"
 #include "kernels/softmax-inl.h"
@@ -43,7 +45,7 @@ struct Rows {
   float* q;          // [count][kRowStep], d_k of them filled
   float* scores;     // [count][kChunk]
   float* sums;       // [count][d_v]
-  WholeRows whole;   // of q
+  WholeRows whole;   // of q; for nibbles its numbers are the bytes of ByteRows
   float* largest_q;  // [tiles][count]
   float* zeros;      // [tiles of values][count][kZeroLanes], of one chunk
   float* turned;     // [count][kRowStep]: q turned back by a block's position
@@ -117,12 +119,27 @@ HWY_NOINLINE void KeyProduct(const KvCache& cache, const Rows& rows, size_t row,
       for (size_t r = 0; r < kRows; ++r) factors[r] = NumberFactor(largest[r]);
       RoundForTile<kRows, TileZero::kMinimum>(q + i * kKvTile, kRowStep, largest, factors, keys + i * bytes,
                                               0, kKvTile, &rounded[i], zeros);
+#if ROPELINE_NIBBLE_BYTES
+      SplitNumbers(&rounded[i]);
+#endif
     }
   }
   for (size_t i = 0; i < tiles; ++i, keys += bytes) {
     const uint8_t* ahead = stream.Ahead(keys);
     const size_t at = i * rows.count + row;
     const WholeRows whole{rows.whole.numbers + at * kKvTile, rows.whole.steps + at, rows.whole.offsets + at};
+#if ROPELINE_NIBBLE_BYTES
+    if (format == KvFormat::kQ40) {
+      const ByteRows bytes_of{reinterpret_cast<int8_t*>(rows.whole.numbers) + at * kKvTile, whole.steps,
+                              whole.offsets};
+      ByteRowsProduct<kRows>(bytes_of, keys, scores, kChunk, ahead);
+      continue;
+    }
+    if (format == KvFormat::kKivi4) {
+      SplitProduct<kRows, true>(rounded[i], keys, scores, kChunk, ahead);
+      continue;
+    }
+#endif
     if (format == KvFormat::kQ80) {
       ScaledOutputProduct<kRows, false>(whole, keys, scores, kChunk, ahead);
     } else if (format == KvFormat::kQ40) {
@@ -202,8 +219,17 @@ HWY_NOINLINE void ValueProduct(const KvCache& cache, const Rows& rows, size_t ro
     for (size_t i = 0; i < tiles; ++i) {
       RoundForTile<kRows, kZero>(weights, kChunk, largest, factors, values + i * bytes, first, end,
                                  &rounded[i], rows.zeros + (i * rows.count + row) * kZeroLanes);
+#if ROPELINE_NIBBLE_BYTES
+      if constexpr (kNibbles) SplitNumbers(&rounded[i]);
+#endif
     }
     for (size_t i = 0; i < tiles; ++i, values += bytes) {
+#if ROPELINE_NIBBLE_BYTES
+      if constexpr (kNibbles) {
+        SplitProduct<kRows, kMinimum>(rounded[i], values, sums + i * kKvTile, rows.d_v, stream.Ahead(values));
+        continue;
+      }
+#endif
       RoundedProduct<kRows, kNibbles, kMinimum>(rounded[i], values, sums + i * kKvTile, rows.d_v,
                                                 stream.Ahead(values));
     }
@@ -299,7 +325,16 @@ void AttendTokens(const DecodeAttention& call, size_t head, const TokenRange* ra
   }
   // Rows beyond the group have weights too; theirs stay zero.
   for (size_t i = 0; i < rows.count * kChunk; i += hn::Lanes(d)) hn::StoreU(hn::Zero(d), d, rows.scores + i);
-  if (KeyScale(shape.format) == TileScale::kOfOutput) {
+#if ROPELINE_NIBBLE_BYTES
+  const bool bytes = shape.format == KvFormat::kQ40;
+  if (bytes) {
+    RoundRowsToBytes(rows.q, kRowStep, rows.count, rows.d_k / kKvTile,
+                     {reinterpret_cast<int8_t*>(rows.whole.numbers), rows.whole.steps, rows.whole.offsets});
+  }
+#else
+  const bool bytes = false;
+#endif
+  if (KeyScale(shape.format) == TileScale::kOfOutput && !bytes) {
     RoundRows(rows.q, kRowStep, rows.count, rows.d_k / kKvTile, rows.whole);
   } else if (KeyScale(shape.format) == TileScale::kOfSummedFrom) {
     for (size_t i = 0; i < rows.d_k / kKvTile * rows.count; ++i) {

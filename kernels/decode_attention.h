@@ -14,7 +14,8 @@
 namespace ropeline {
 
 // Arithmetic is f32; over q8_0, q4_0 and kivi4 q and the probabilities are rounded to 16-bit whole numbers
-// (relative to the largest of 32), and products of whole numbers are exact. Products of 0 and a NaN value are
+// (relative to the largest of 32), over q4_0 keys q to 8 bits, as ggml does, where the CPU multiplies bytes;
+// products of whole numbers are exact. Products of 0 and a NaN value are
 // NaN: a hidden token's value must be finite. Without a visible key the result is 0.
 struct DecodeAttention {
   const KvCache* cache = nullptr;

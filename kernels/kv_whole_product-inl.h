@@ -118,8 +118,9 @@ HWY_INLINE void WholeProduct(const int16_t* HWY_RESTRICT a, const uint8_t* HWY_R
   }
 }
 
-// The number that the largest magnitude of a row becomes.
-inline constexpr float kMostNumber = 32767;
+// The number that the largest magnitude of a row becomes: below 2^15 by so much that its lower byte may count
+// from −128 (kv_nibble_product-inl.h).
+inline constexpr float kMostNumber = 32512;
 
 // x to the nearest whole number, |x| <= 2^22.
 template <class D, class V = hn::Vec<D>>
@@ -136,7 +137,7 @@ HWY_INLINE float LargestMagnitude(const float* x, size_t n) {
   return hn::GetLane(hn::MaxOfLanes(d, largest));
 }
 
-// What brings the largest magnitude to 32767. Below 1e-30 a row counts as zero: its reciprocal would be
+// What brings the largest magnitude to kMostNumber. Below 1e-30 a row counts as zero: its reciprocal would be
 // infinite.
 HWY_INLINE float NumberFactor(float largest) { return largest > 1e-30f ? kMostNumber / largest : 0; }
 
@@ -178,27 +179,34 @@ HWY_INLINE void RoundRows(const float* a, size_t a_stride, size_t rows, size_t t
   }
 }
 
+// finish(r, sum_low, sum_high): out[r][o] += scale[o] · (step[r] · sum[r][o] + offset[r]), two vectors of o.
+template <bool kOffsets>
+HWY_INLINE auto AddScaled(const F16* scales, const float* steps, const float* offsets, size_t o,
+                          float* HWY_RESTRICT out, size_t out_stride) {
+  const TileTag d;
+  const size_t lanes = hn::Lanes(d);
+  const auto scale_low = LoadF32(d, scales + o), scale_high = LoadF32(d, scales + o + lanes);
+  return [=](auto r, VInt sum_low, VInt sum_high) HWY_ATTR {
+    const auto step = hn::Set(d, steps[r]);
+    const auto offset = hn::Set(d, kOffsets ? offsets[r] : 0.0f);
+    float* to = out + r * out_stride + o;
+    const auto low = hn::MulAdd(hn::ConvertTo(d, sum_low), step, offset);
+    const auto high = hn::MulAdd(hn::ConvertTo(d, sum_high), step, offset);
+    const auto old_low = hn::LoadU(d, to);
+    const auto old_high = hn::LoadU(d, to + lanes);
+    hn::StoreU(hn::MulAdd(low, scale_low, old_low), d, to);
+    hn::StoreU(hn::MulAdd(high, scale_high, old_high), d, to + lanes);
+  };
+}
+
 // out[r][o] += scale[o] · step[r] · Σ_c a[r][c]·tile[c][o]
 template <size_t kRows, bool kNibbles>
 HWY_INLINE void ScaledOutputProduct(WholeRows a, const uint8_t* HWY_RESTRICT tile, float* HWY_RESTRICT out,
                                     size_t out_stride, const uint8_t* ahead) {
-  const TileTag d;
-  const size_t lanes = hn::Lanes(d);
   const auto* scales = reinterpret_cast<const F16*>(tile);
   hwy::Prefetch(ahead);
   WholeProduct<kRows, kNibbles>(a.numbers, tile + 2 * kKvTile, ahead + 2 * kKvTile, [&](size_t o) HWY_ATTR {
-    const auto scale_low = LoadF32(d, scales + o), scale_high = LoadF32(d, scales + o + lanes);
-    return [=](auto r, VInt sum_low, VInt sum_high) HWY_ATTR {
-      const auto step = hn::Set(d, a.steps[r]);
-      const auto offset = hn::Set(d, kNibbles ? a.offsets[r] : 0.0f);
-      float* to = out + r * out_stride + o;
-      const auto low = hn::MulAdd(hn::ConvertTo(d, sum_low), step, offset);
-      const auto high = hn::MulAdd(hn::ConvertTo(d, sum_high), step, offset);
-      const auto old_low = hn::LoadU(d, to);
-      const auto old_high = hn::LoadU(d, to + lanes);
-      hn::StoreU(hn::MulAdd(low, scale_low, old_low), d, to);
-      hn::StoreU(hn::MulAdd(high, scale_high, old_high), d, to + lanes);
-    };
+    return AddScaled<kNibbles>(scales, a.steps, a.offsets, o, out, out_stride);
   });
 }
 
