@@ -72,7 +72,7 @@ ropeline_test(model_test
           model/predict_kinds_test.cc model/predict_test.cc model/presets_test.cc
           model/published_configs_test.cc model/published_gguf_test.cc model/read_gguf_test.cc
           model/read_hf_config_test.cc model/read_params_json_test.cc model/reshape_test.cc
-          model/rotation_upkeep_test.cc model/safetensors_test.cc model/step_validation_test.cc model/stored_weights_test.cc
+          model/rotation_upkeep_test.cc model/safetensors_test.cc model/results_rows_test.cc model/small_operations_test.cc model/step_validation_test.cc model/stored_weights_test.cc
           model/thread_advice_test.cc model/units_test.cc model/ways_to_pay_test.cc model/weight_format_test.cc model/weight_rates_test.cc
           model/lint_change_test.cc model/lint_gguf_test.cc model/lint_published_test.cc
           model/lint_test.cc model/npy_test.cc model/rope_check_test.cc model/rope_coverage_test.cc

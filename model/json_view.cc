@@ -29,6 +29,8 @@ std::string ReadTextFile(const std::string& path, uint64_t most_bytes, std::stri
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
   if (!file) throw BadInput({path, ""}, std::string("cannot be opened: ") + std::strerror(errno), expected);
   std::string text;
+  constexpr uint64_t kPadding = 64;  // room that simdjson wants behind a text, lest it copies it
+  if (std::filesystem::exists(status)) text.reserve(std::filesystem::file_size(path, error) + kPadding);
   char buffer[1 << 16];
   while (const size_t got = std::fread(buffer, 1, sizeof(buffer), file.get())) text.append(buffer, got);
   if (std::ferror(file.get())) {
@@ -37,8 +39,11 @@ std::string ReadTextFile(const std::string& path, uint64_t most_bytes, std::stri
   return text;
 }
 
-nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected) {
-  const std::string text = ReadTextFile(path, kMostBytes, expected);
+std::string ReadJsonText(const std::string& path, std::string_view expected) {
+  return ReadTextFile(path, kMostBytes, expected);
+}
+
+nlohmann::json ParseJsonText(const std::string& text, const std::string& path, std::string_view expected) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
     throw BadInput({path, ""}, "is empty", expected);
   try {
@@ -52,6 +57,10 @@ nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected) 
   } catch (const nlohmann::json::exception&) {  // a number beyond double
     throw BadInput({path, ""}, "holds a number that is out of range", expected);
   }
+}
+
+nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected) {
+  return ParseJsonText(ReadJsonText(path, expected), path, expected);
 }
 
 void JsonView::Fail(std::string_view expected) const {

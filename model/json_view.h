@@ -21,6 +21,9 @@ std::string ReadTextFile(const std::string& path, uint64_t most_bytes, std::stri
 // Throws BadInput where the file cannot be read, is empty, ends early or is not JSON. `expected` says what it
 // should be.
 nlohmann::json ReadJsonFile(const std::string& path, std::string_view expected);
+// Its two halves.
+std::string ReadJsonText(const std::string& path, std::string_view expected);
+nlohmann::json ParseJsonText(const std::string& text, const std::string& path, std::string_view expected);
 
 class JsonView {
  public:

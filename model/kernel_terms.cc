@@ -234,6 +234,19 @@ void SetExperts(const Pass& pass, double passes, double tokens, Term* term) {
   if (!times.empty()) times.Set(1, term);
 }
 
+void SetSmallOperations(const Pass& pass, double chunk, Term* term) {
+  const SmallElements elements = SmallElementsOf(*pass.work.llm, pass.stack());
+  const double tokens = pass.decode() ? pass.sequences() : chunk;
+  const auto time = pass.sources.small.Time(elements, tokens);
+  if (!time) {
+    term->note = "at its limit: no rows linear/rms_norm, swiglu and residual";
+    return;
+  }
+  LayerSum sum;
+  sum.Add(*time, pass.decode() ? 1 : pass.tokens() / chunk);
+  sum.Set(1, term);
+}
+
 KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
   KernelTerms result{std::move(terms), {}};
   const double chunk = pass.work.prefill_chunk == 0
@@ -258,6 +271,8 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
     } else if (term.name == "experts") {
       SetExperts(pass, pass.decode() ? 1 : pass.tokens() / chunk, pass.decode() ? pass.sequences() : chunk,
                  &term);
+    } else if (term.name == "small_operations") {
+      SetSmallOperations(pass, chunk, &term);
     } else if (term.source != TermSource::kMeasured) {
       term.note = "at its limit: this suite has no kernel of its kind";
     }
@@ -269,15 +284,24 @@ KernelTerms FromKernels(const Pass& pass, std::vector<Term> terms) {
 }  // namespace
 
 KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                   const KernelSources& sources, std::vector<Term> limit) {
+  return FromKernels({work, machine, threads, Phase::kDecode, sources}, std::move(limit));
+}
+
+KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads,
+                                    const KernelSources& sources, std::vector<Term> limit) {
+  return FromKernels({work, machine, threads, Phase::kPrefill, sources}, std::move(limit));
+}
+
+KernelTerms DecodeTermsFromKernels(const Workload& work, const Machine& machine, int threads,
                                    const KernelSources& sources) {
-  return FromKernels({work, machine, threads, Phase::kDecode, sources},
-                     DecodeTermsAtLimit(work, machine, threads));
+  return DecodeTermsFromKernels(work, machine, threads, sources, DecodeTermsAtLimit(work, machine, threads));
 }
 
 KernelTerms PrefillTermsFromKernels(const Workload& work, const Machine& machine, int threads,
                                     const KernelSources& sources) {
-  return FromKernels({work, machine, threads, Phase::kPrefill, sources},
-                     PrefillTermsAtLimit(work, machine, threads));
+  return PrefillTermsFromKernels(work, machine, threads, sources,
+                                 PrefillTermsAtLimit(work, machine, threads));
 }
 
 }  // namespace ropeline

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/small_operations.h"
+
 namespace ropeline {
 namespace {
 
@@ -112,6 +114,20 @@ Term SynchronisationTerm(const Llm& llm, Stack stack, double passes, const Limit
   return term;
 }
 
+// `chunk` tokens at a time. One operation's activations are what a chunk goes over: they may fit in a cache.
+Term SmallOperationsTerm(const Llm& llm, Stack stack, double tokens, double chunk, const Limits& limits) {
+  Term term{.name = "small_operations"};
+  if (!limits.machine.has_small_operations) return term;
+  Cost cost = SmallCost(SmallElementsOf(llm, stack), tokens);
+  term.bytes = cost.Bytes();
+  term.flops = cost.flops;
+  const LimitTime time = limits.machine.roofline.TimeAtLimit(cost, Traffic::kAdd, limits.threads,
+                                                             12 * static_cast<double>(llm.d_model) * chunk);
+  term.ms = time.seconds * 1e3;
+  term.bound = time.bound;
+  return term;
+}
+
 // Reads and writes every state; about 6 flops per element (decay, outer product, read-out).
 Cost StatesCost(const KvLayer& kv, double passes, double tokens) {
   const auto bytes = static_cast<double>(kv.state_bytes);
@@ -215,6 +231,7 @@ std::vector<Term> DecodeTermsAtLimit(const Workload& work, const Machine& machin
                        at("states", StatesCost(kv, batch, batch), Traffic::kUpdate),
                        at("cache_append", append, Traffic::kCopy), PositionTerm(work, Phase::kDecode, limits),
                        at("lm_head", LinearCost(weights.decode_head, 1, batch), Traffic::kRead),
+                       SmallOperationsTerm(llm, Stack::kDecoder, batch, batch, limits),
                        SynchronisationTerm(llm, Stack::kDecoder, 1, limits)});
 }
 
@@ -253,14 +270,14 @@ std::vector<Term> PrefillTermsAtLimit(const Workload& work, const Machine& machi
   const auto at = [&](const char* name, const Cost& cost, Traffic traffic) {
     return limits.At(Phase::kPrefill, name, cost, traffic);
   };
-  return WithoutEmpty({at("embedding", GatherCost(llm, weights, n), Traffic::kRead),
-                       at("linear", LinearCost(weights.prefill_layers, passes, n), Traffic::kRead),
-                       at("experts", experts, Traffic::kRead), at("attention", attention, Traffic::kRead),
-                       at("states", encoder ? Cost{} : StatesCost(kv, passes, n), Traffic::kUpdate),
-                       at("cache_append", append, Traffic::kCopy),
-                       PositionTerm(work, Phase::kPrefill, limits),
-                       at("lm_head", LinearCost(weights.prefill_head, 1, 1), Traffic::kRead),
-                       SynchronisationTerm(llm, stack, passes, limits)});
+  return WithoutEmpty(
+      {at("embedding", GatherCost(llm, weights, n), Traffic::kRead),
+       at("linear", LinearCost(weights.prefill_layers, passes, n), Traffic::kRead),
+       at("experts", experts, Traffic::kRead), at("attention", attention, Traffic::kRead),
+       at("states", encoder ? Cost{} : StatesCost(kv, passes, n), Traffic::kUpdate),
+       at("cache_append", append, Traffic::kCopy), PositionTerm(work, Phase::kPrefill, limits),
+       at("lm_head", LinearCost(weights.prefill_head, 1, 1), Traffic::kRead),
+       SmallOperationsTerm(llm, stack, n, chunk, limits), SynchronisationTerm(llm, stack, passes, limits)});
 }
 
 double ActivationBytes(const Llm& llm, double tokens, double batch) {

@@ -4,44 +4,41 @@
 //
 // Decode, one step of `batch` sequences that hold `context` tokens each:
 //   embedding          rows of the embedding tables, one per token: gathered, not streamed
-//   weights            every matrix of the layers, norms and biases: read once, whatever the batch. 2 flops
-//   per
+//   weights            every matrix of the layers, norms and biases: read once, whatever the batch. 2 flops a
 //                      matrix element and sequence. Experts and LM head are terms of their own.
-//   experts            E·(1 − (1 − k/E)^batch) distinct experts of E are read, k of them computed per
-//   sequence attention          keys and values of the self attention, per sequence; 2·keys·n_heads·(d_head_k
-//   + d_head_v)
-//                      flops per layer, keys = min(context, window); MLA from the latent, absorbed
+//   experts            E·(1 − (1 − k/E)^batch) distinct experts of E are read, k of them computed a sequence
+//   attention          keys and values of the self attention, per sequence; 2·keys·n_heads·(d_head_k +
+//                      d_head_v) flops a layer, keys = min(context, window); MLA from the latent, absorbed
 //   cross_attention    the same over the encoder's tokens; encoder-decoders only
 //   states             recurrent states, read and written
 //   cache_append       the new K and V: read in f32, written in the cache's format
-//   position_encoding  the registry's cost: rotation of one token per layer; a bias on n_heads·keys scores
-//   per
+//   position_encoding  the registry's cost: rotation of one token a layer; a bias on n_heads·keys scores a
 //                      layer; one row added at the input
 //   lm_head            the output matrix, or the tied embedding
+//   small_operations   norms, activation, residual adds, at the bandwidth of whatever cache holds one of them
+//                      (small_operations.h); nothing where their rows were not measured
 //   synchronisation    threads waiting for each other: a barrier after each product that the next one needs,
-//   at
-//                      the measured time of a barrier; nothing where that was not measured
+//                      at the measured time of a barrier; nothing where that was not measured
 // The time of a term is max(bytes ÷ bandwidth, flops ÷ peak). Where the machine is two typed figures, the
 // flops figure is a rate of prefill's products and no peak (Machine::peak_is_measured), and decode terms are
 // bound by memory alone; predict then warns where that rate would not keep up. A measured peak is that of f32
 // FMAs.
 //
 // Weights and cache come from main memory at the read bandwidth: a step reads gigabytes, so that nothing of
-// it is in a cache when the next step begins. Activations and logits are below 0.1 % of these bytes and are
-// left out.
+// it is in a cache when the next step begins. Logits, and activations between products beside those of
+// small_operations, are below 0.1 % of these bytes and are left out.
 //
 // Prefill, one sequence of `context` tokens, in chunks. An encoder-decoder's prefill is the encoder's pass
 // and the decoder's cross K and V of each token; its first token then costs a decode step.
 //   linear             2 flops per token and element of the matrices applied to each; the weights are read
-//   once
-//                      per chunk
+//                      once a chunk
 //   experts            the distinct experts of each chunk are read, k per token computed
-//   attention          pairs·2·n_heads·(d_head_k + d_head_v) flops per layer, see Attention::Pairs for the
-//   pairs
-//                      (causal pairs only); MLA expanded to heads. Each chunk reads the K and V before it.
+//   attention          pairs·2·n_heads·(d_head_k + d_head_v) flops a layer, see Attention::Pairs for the
+//                      pairs (causal ones only); MLA expanded to heads. Each chunk reads the K and V before
+//                      it
 //   lm_head            for the last token only
 //   others             as above, all tokens; for a score bias the scores [n_heads, n, n] in memory, causal
-//   half
+//                      half
 #ifndef ROPELINE_MODEL_LIMIT_TERMS_H_
 #define ROPELINE_MODEL_LIMIT_TERMS_H_
 

@@ -6,78 +6,15 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "model/json_view.h"
+#include "model/results_rows.h"
 #include "model/units.h"
 
 namespace ropeline {
 namespace {
 
 constexpr const char* kExpected = "a bench.json written by bench_all";
-
-// One of thousands: its place in the file is spelled out only for a complaint.
-struct Row {
-  const nlohmann::json& json;
-  const std::string& file;
-  size_t index;
-
-  JsonView View() const { return {json, {file, "benchmarks[" + std::to_string(index) + "]"}}; }
-  std::optional<double> Number(const char* key) const {
-    const auto found = json.find(key);
-    if (found == json.end() || found->is_null()) return std::nullopt;
-    if (found->is_number()) {
-      const auto number = found->get<double>();
-      if (std::isfinite(number) && number >= 0) return number;
-    }
-    return View().FindNumber(key);
-  }
-};
-
-struct Samples {
-  std::vector<double> call_ns, bytes_per_second, flops_per_second, items_per_second, roof, limit_ns;
-  std::vector<double> working_set_bytes;
-  std::map<std::string, std::vector<double>> counters;
-  size_t rows = 0;
-
-  void Add(const Row& row) {
-    const auto take = [&](const char* key, std::vector<double>* into) {
-      if (const auto value = row.Number(key)) into->push_back(*value);
-    };
-    take("call_ns", &call_ns);
-    take("bytes_per_second", &bytes_per_second);
-    take("flops", &flops_per_second);
-    take("items_per_second", &items_per_second);
-    take("roof", &roof);
-    take("working_set", &working_set_bytes);
-    for (const auto& item : row.json.items()) {
-      const std::string& key = item.key();
-      const bool kept = key == "bias_bytes" || key == "output_error" || key == "recall";
-      const bool term = key.starts_with("term_") && key.ends_with("_ms");
-      if (kept || term || key.starts_with("angle_error")) take(key.c_str(), &counters[key]);
-    }
-    // A limit that no machine has would turn into infinities further on.
-    const auto believe = [&](const char* key, Range range) {
-      const auto value = row.Number(key);
-      if (!value || *value == 0 || range.Has(*value)) return;
-      throw BadInput(row.View().At(key).where(), fmt::format("is {:g}", *value),
-                     fmt::format("{:g} to {:g}", range.least, range.most));
-    };
-    believe("bytes_per_second", {kBytesPerSecond.least / 1e3, kBytesPerSecond.most});
-    believe("flops", {kFlopsPerSecond.least / 1e3, kFlopsPerSecond.most});
-    believe("call_ns", {1e-6, 1e15});
-    believe("items_per_second", {1e-3, 1e18});
-    believe("roof", {1e-9, 1e6});
-    believe("working_set", {1, 1e15});
-    if (row.Number("roof") && row.Number("call_ns")) limit_ns.push_back(roof.back() * call_ns.back());
-    ++rows;
-  }
-};
-
-struct RowSamples {
-  RowName name;
-  Samples clean, tainted;
-};
 
 std::optional<double> MedianOf(const std::vector<double>& values) {
   if (values.empty()) return std::nullopt;
@@ -92,39 +29,7 @@ std::map<std::string, double> MediansOf(const std::map<std::string, std::vector<
   return medians;
 }
 
-std::optional<RowName> NameOf(const std::string& text) {
-  auto name = ParseRowName(text);
-  return name ? name : ParsePeerRowName(text);
-}
-
-std::vector<RowSamples> ReadRows(const nlohmann::json& benchmarks, const std::string& file) {
-  std::vector<RowSamples> rows;
-  std::map<std::string, size_t> index;                               // by name
-  std::unordered_map<std::string, std::optional<size_t>> by_text{};  // nothing: no row of ours
-  for (size_t i = 0; i < benchmarks.size(); ++i) {
-    const Row row{benchmarks[i], file, i};
-    const JsonView view = row.View();
-    const std::string text = view.At("name").String();
-    if (view.FindString("run_type").value_or("iteration") != "iteration")
-      continue;  // Google Benchmark's aggregates
-    if (view.FindBool("error_occurred").value_or(false)) continue;
-    const auto [known, fresh] = by_text.try_emplace(text);
-    if (fresh) {
-      if (const auto name = NameOf(text)) {
-        const auto [it, added] = index.try_emplace(name->Text(), rows.size());
-        if (added) rows.push_back({*name, {}, {}});
-        known->second = it->second;
-      }
-    }
-    if (!known->second) continue;
-    RowSamples& samples = rows[*known->second];
-    const bool tainted = row.Number("tainted").value_or(0) != 0;
-    (tainted ? samples.tainted : samples.clean).Add(row);
-  }
-  return rows;
-}
-
-void AddToRoofline(const RowName& name, const Samples& samples, Roofline* roofline) {
+void AddToRoofline(const RowName& name, const RowSamples::Samples& samples, Roofline* roofline) {
   const std::string text = name.Text();
   for (const double rate : samples.bytes_per_second) roofline->AddRow(text, rate, 0);
   for (const double rate : samples.flops_per_second) roofline->AddRow(text, 0, rate);
@@ -201,7 +106,8 @@ std::vector<int> Machine::Threads() const {
 }
 
 Machine ReadMachine(const std::string& path) {
-  const nlohmann::json json = ReadJsonFile(path, kExpected);
+  ResultsFileText file = ReadResultsText(path, kExpected);
+  const nlohmann::json& json = file.json;
   const JsonView root(json, {path, ""});
   if (!json.is_object()) throw BadInput({path, ""}, std::string("is a JSON ") + json.type_name(), kExpected);
   const auto context = root.Find("context");
@@ -213,15 +119,19 @@ Machine ReadMachine(const std::string& path) {
   ReadContext(*ours, &machine);
   ReadPeers(*ours, &machine);
   if (!root.At("benchmarks").is_array()) root.At("benchmarks").Items();  // refuses
-  for (const RowSamples& row : ReadRows(json["benchmarks"], path)) {
+  if (!file.rows) file.rows = ReadRowsWithCare(json["benchmarks"], path);
+  for (const RowSamples& row : *file.rows) {
     const bool tainted = row.clean.rows == 0;
-    const Samples& samples = tainted ? row.tainted : row.clean;
+    const RowSamples::Samples& samples = tainted ? row.tainted : row.clean;
     const bool of_ours = row.name.peer.empty();
     if (of_ours) AddToRoofline(row.name, samples, &machine.roofline);
     const double call_ns = Median(samples.call_ns);
     const auto threads = row.name.Count("threads");
     if (of_ours && row.name.family == "sync" && row.name.variant == "barrier" && threads && call_ns > 0) {
       machine.barrier_ns[static_cast<int>(*threads)] = call_ns;
+    }
+    if (of_ours && row.name.family == "linear" && row.name.variant == "rms_norm") {
+      machine.has_small_operations = true;
     }
     (of_ours ? machine.rows : machine.peer_rows)
         .push_back({.name = row.name,

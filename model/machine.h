@@ -69,7 +69,8 @@ struct Machine {
   std::vector<PeerLibrary> peers;
   std::vector<MeasuredRow> peer_rows;
   std::vector<SkippedPeerRow> skipped_peer_rows;
-  std::map<int, double> barrier_ns;  // threads → one barrier of theirs, rows sync/barrier/none/any
+  std::map<int, double> barrier_ns;   // threads → one barrier of theirs, rows sync/barrier/none/any
+  bool has_small_operations = false;  // rows linear/rms_norm, of the operations between products
 
   bool measured() const { return !file.empty(); }
   // True: the roofline's flops are a measured peak, which bounds every operation. False: they are a figure

@@ -24,7 +24,7 @@ done
 packages=(
   ca-certificates git cmake ninja-build pkg-config ccache
   g++ clang-14 clang-16 clang-19 clang-format-14
-  libhwy-dev libbenchmark-dev libhwloc-dev libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
+  libhwy-dev libbenchmark-dev libhwloc-dev libfmt-dev nlohmann-json3-dev libsimdjson-dev libcli11-dev libgtest-dev
   libopenblas-dev libdnnl-dev
   python3 python3-numpy python3-scipy python3-matplotlib
   "${more[@]}"
