@@ -1,8 +1,10 @@
 // weights: a stored matrix times the vectors of a decode step, in shapes of real models.
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/core_probe.h"
 #include "bench/harness.h"
 #include "bench/weight_ring.h"
 #include "kernels/hash.h"
@@ -23,9 +25,11 @@ size_t RowsOf(size_t rows, size_t thread, size_t threads) {
   return rows / threads + (thread < rows % threads ? 1 : 0);
 }
 
-// The vectors are made ready once: an engine does so once for all matrices of a width (prepare rows).
+// The vectors are made ready once: an engine does so once for all matrices of a width (prepare rows). Several
+// threads wait for each other after each product, as they do in a step, where the next one needs it: a row's
+// time is that of its slower thread.
 void MatVecBody(benchmark::State& state, const Row& row, const Topology& topology, const Product& product,
-                size_t slots) {
+                size_t slots, SpinBarrier* barrier) {
   BeginRow(state, row, topology);
   const auto thread = static_cast<size_t>(state.thread_index());
   const size_t rows = RowsOf(product.rows, thread, static_cast<size_t>(row.threads));
@@ -38,6 +42,7 @@ void MatVecBody(benchmark::State& state, const Row& row, const Topology& topolog
   TimeCalls(state, row, [&] {
     MatVec(ring.Next(), ready, 0, rows, y.data());
     benchmark::ClobberMemory();
+    if (row.threads > 1) barrier->Wait();
   });
 }
 
@@ -55,8 +60,9 @@ void AddMatVec(const Plan& plan, const Product& product, int threads, std::vecto
   row.working_set_bytes = row.cost.Bytes();
   const size_t slots = RingSlots(plan, row.working_set_bytes, product.cache);
   row.working_set_bytes *= static_cast<double>(slots);
+  const auto barrier = std::make_shared<SpinBarrier>(threads);
   row.body = [=, topology = plan.topology](benchmark::State& state, const Row& self) {
-    MatVecBody(state, self, topology, product, slots);
+    MatVecBody(state, self, topology, product, slots, barrier.get());
   };
   rows->push_back(std::move(row));
 }

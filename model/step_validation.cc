@@ -105,7 +105,29 @@ std::optional<StepPoint> PointOf(const MeasuredRow& row) {
   point.threads = static_cast<int>(*threads);
   point.measured_ms = row.call_ns / 1e6;
   point.tainted = row.tainted;
+  const auto read = row.counters.find("weights_read_gb_s");
+  if (read != row.counters.end() && read->second > 0) point.memory_gb_s = read->second;
   return point;
+}
+
+// Milliseconds more that the step's bytes take where memory reads at `gb_s` and not as in the stream rows.
+std::optional<double> SlowerMemory(const std::vector<Term>& terms, double gb_s, const Machine& machine,
+                                   int threads) {
+  const auto rows = machine.roofline.MemoryBandwidth(Traffic::kRead, threads);
+  if (!rows) return std::nullopt;
+  double bytes = 0;
+  for (const Term& term : terms) {
+    for (const char* name : {"weights", "experts", "attention", "cross_attention", "lm_head"}) {
+      if (term.name == name) bytes += term.bytes;
+    }
+  }
+  return 1e3 * (bytes / (gb_s * 1e9) - bytes / *rows);
+}
+
+// Of values in any order; the two in the middle where they are even.
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 StepErrors ErrorsOf(const std::vector<StepPoint>& points, Phase phase) {
@@ -122,9 +144,19 @@ StepErrors ErrorsOf(const std::vector<StepPoint>& points, Phase phase) {
   std::sort(some.begin(), some.end(),
             [](const StepPoint* a, const StepPoint* b) { return std::abs(a->error) < std::abs(b->error); });
   errors.points = some.size();
-  errors.median = (std::abs(some[(some.size() - 1) / 2]->error) + std::abs(some[some.size() / 2]->error)) / 2;
+  std::vector<double> sizes;
+  for (const StepPoint* point : some) sizes.push_back(std::abs(point->error));
+  errors.median = Median(sizes);
   errors.worst = std::abs(some.back()->error);
   errors.worst_row = some.back()->row;
+  std::vector<double> at_that;
+  for (const StepPoint* point : some) {
+    if (point->error_at_that) at_that.push_back(std::abs(*point->error_at_that));
+  }
+  if (at_that.size() == some.size()) {
+    errors.median_at_that = Median(at_that);
+    errors.worst_at_that = *std::max_element(at_that.begin(), at_that.end());
+  }
   std::map<std::string, size_t> blamed;
   for (const StepPoint* point : some) ++blamed[point->blame];
   errors.blame = std::max_element(blamed.begin(), blamed.end(), [](const auto& a, const auto& b) {
@@ -133,10 +165,16 @@ StepErrors ErrorsOf(const std::vector<StepPoint>& points, Phase phase) {
   return errors;
 }
 
+nlohmann::ordered_json OrNull(const std::optional<double>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
 nlohmann::ordered_json ErrorsJson(const StepErrors& errors) {
   return {{"points", errors.points},
           {"median_error", errors.median},
           {"worst_error", errors.worst},
+          {"median_error_at_memory_then", OrNull(errors.median_at_that)},
+          {"worst_error_at_memory_then", OrNull(errors.worst_at_that)},
           {"worst_row", errors.worst_row},
           {"blame", errors.blame}};
 }
@@ -207,6 +245,10 @@ StepValidation ValidateSteps(const Machine& machine) {
     point->predicted_ms = SumMs(predicted.terms);
     point->limit_ms = SumMs(limit);
     point->error = point->predicted_ms / point->measured_ms - 1;
+    if (point->phase == Phase::kDecode && point->memory_gb_s) {
+      const auto more = SlowerMemory(limit, *point->memory_gb_s, machine, point->threads);
+      if (more) point->error_at_that = (point->predicted_ms + *more) / point->measured_ms - 1;
+    }
     point->terms = Compare(predicted.terms, MeasuredTerms(row));
     if (const StepTermError* term = FurthestOff(point->terms)) point->blame = term->name;
     validation.points.push_back(*std::move(point));
@@ -244,6 +286,8 @@ nlohmann::ordered_json StepValidationJson(const Machine& machine, const StepVali
                             {"predicted_ms", point.predicted_ms},
                             {"limit_ms", point.limit_ms},
                             {"error", point.error},
+                            {"memory_gb_s", OrNull(point.memory_gb_s)},
+                            {"error_at_memory_then", OrNull(point.error_at_that)},
                             {"tainted", point.tainted},
                             {"blame", point.blame},
                             {"terms", terms}});

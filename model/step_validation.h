@@ -3,8 +3,11 @@
 //
 //   step/decode/<weights>/<target>/model:M/context:N/kv:K/threads:T            one token after N cached ones
 //   step/prefill/<weights>/<target>/model:M/context:N/kv:K/chunk:C/threads:T   C tokens after N cached ones
-// Their counters term_<name>_ms are the measured terms, by the names of limit_terms.h, and small_operations
-// (norms, activation, residuals), which the model leaves out.
+// Their counters term_<name>_ms are the measured terms, by the names of limit_terms.h. weights_read_gb_s is
+// what the step's own weights were read at right before and after it. On a virtual machine that is not what
+// the stream rows were read at minutes earlier; by how much is told apart from the model's own error: a
+// decode step's error once more, with bytes ÷ (speed then) − bytes ÷ (speed of the stream rows) added to what
+// is read from memory.
 #ifndef ROPELINE_MODEL_STEP_VALIDATION_H_
 #define ROPELINE_MODEL_STEP_VALIDATION_H_
 
@@ -38,6 +41,8 @@ struct StepPoint {
   double limit_ms = 0;  // of the level limit
   double error = 0;     // predicted ÷ measured − 1
   bool tainted = false;
+  std::optional<double> memory_gb_s;    // beside the step
+  std::optional<double> error_at_that;  // with memory so fast; decode only
   std::vector<StepTermError> terms;
   std::string blame;  // the term that is furthest off
 };
@@ -46,6 +51,7 @@ struct StepErrors {
   size_t points = 0;
   double median = 0, worst = 0;  // of |error|; tainted points are left out where there are others
   std::string worst_row;
+  std::optional<double> median_at_that, worst_at_that;  // of |error_at_that|, where every point has it
   std::string blame;  // the term that is to blame most often; "" without points
 };
 

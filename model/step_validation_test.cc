@@ -86,6 +86,27 @@ TEST(StepValidationTest, DisturbedRowsDoNotCountWhereThereAreOthers) {
   EXPECT_EQ(validation.decode.worst_row, kDecodeRow);
 }
 
+// FakeResults reads memory at its stream rows' speed; beside this step it was half of that.
+TEST(StepValidationTest, ASlowMemoryIsToldFromASlowStep) {
+  auto results = WithStep(Components(), kDecodeRow, 1250, 10);
+  const Machine before = FakeMachine(results);
+  const StepPoint plain = ValidateSteps(before).points.at(0);
+  EXPECT_FALSE(plain.error_at_that);
+  EXPECT_FALSE(ValidateSteps(before).decode.median_at_that);
+  const double rows = before.roofline.MemoryBandwidth(Traffic::kRead, 2).value();
+  results["benchmarks"].back()["weights_read_gb_s"] = rows / 2e9;
+  const StepValidation validation = ValidateSteps(FakeMachine(results));
+  const StepPoint point = validation.points.at(0);
+  EXPECT_EQ(point.error, plain.error);
+  EXPECT_DOUBLE_EQ(point.memory_gb_s.value(), rows / 2e9);
+  // Every byte takes as long again: 1.236e9 weights of 34/32 bytes and 4,096 tokens of 32 KiB.
+  const double bytes = 1235814400.0 * 34 / 32 + 4096.0 * 32768;
+  const double more = 1e3 * bytes / rows;
+  EXPECT_NEAR(point.error_at_that.value(), (point.predicted_ms + more) / 1250 - 1, 1e-3 * more / 1250);
+  EXPECT_EQ(validation.decode.median_at_that, std::abs(*point.error_at_that));
+  EXPECT_EQ(StepValidationJson(before, validation)["rows"][0]["memory_gb_s"].get<double>(), rows / 2e9);
+}
+
 TEST(StepValidationTest, WithoutStepsOrKernelsItSaysSo) {
   EXPECT_THROW(ValidateSteps(FakeMachine(Components())), BadInput);
   const StepValidation validation = ValidateSteps(FakeMachine(WithStep(FakeResults(), kDecodeRow, 1250, 10)));

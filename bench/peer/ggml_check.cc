@@ -209,8 +209,10 @@ std::string CheckGgmlInChild(const std::string& folder) {
   const std::string last = text.substr(text.rfind('\n') + 1);
   if (last == "=") return "";
   if (!last.empty() && last[0] == '!') return last.substr(1);
-  return fmt::format("--ggml: {}: {} ended the process (signal {}), expected a llama.cpp of 2025 or later",
-                     folder, last, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+  const bool killed = WIFSIGNALED(status);
+  return fmt::format("--ggml: {}: {} ended the process ({} {}), expected a llama.cpp of 2025 or later",
+                     folder, last, killed ? "signal" : "exit code",
+                     killed ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
 }  // namespace ropeline

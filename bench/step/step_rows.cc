@@ -128,6 +128,8 @@ void AddStepRow(const Plan& plan, const std::shared_ptr<StepSession>& session, K
       prefill ? run.Prefill(thread, tokens.data(), TokenPanels::kTokens, depth) : decode();
       if (thread == 0) run.ResetTimes();
     };
+    // Right before and right after: the speed of memory drifts, and not every region has the same.
+    const double before = run.ReadBandwidth(thread);
     TimeCalls(
         state, self,
         [&] {
@@ -135,7 +137,11 @@ void AddStepRow(const Plan& plan, const std::shared_ptr<StepSession>& session, K
           for (int step = 0; step < static_cast<int>(self.operations); ++step) decode();
         },
         warm_up);
-    if (thread == 0) SetStepCounters(self, run, prefill, prefill ? kStepChunk : 1, state);
+    const double after = run.ReadBandwidth(thread);
+    if (thread == 0) {
+      SetStepCounters(self, run, prefill, prefill ? kStepChunk : 1, state);
+      state.counters["weights_read_gb_s"] = (before + after) / 2e9;
+    }
     ready->arrive_and_wait();
   };
   rows->push_back(std::move(row));

@@ -75,6 +75,7 @@ TEST(StepRows, TermsAddUpToTheStep) {
     EXPECT_GE(terms, 0.5 * ms) << name;
     EXPECT_NEAR(row["tok_per_s"].get<double>(), (prefill ? 512 : 1) * 1e3 / ms, 1e-6 * 512e3 / ms) << name;
     EXPECT_GT(row["step_bytes"].get<double>(), 0);
+    EXPECT_GT(row["weights_read_gb_s"].get<double>(), 0) << name;
     EXPECT_GT(row["step_flops"].get<double>(), 0);
   }
   EXPECT_EQ(rows[0]["name"],

@@ -1,6 +1,7 @@
 #include "bench/step/step_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 
 #include "bench/step/step_worker.h"
@@ -8,6 +9,7 @@
 #include "kernels/residual.h"
 #include "kernels/rms_norm.h"
 #include "kernels/sampling.h"
+#include "kernels/stream.h"
 
 namespace ropeline {
 
@@ -169,6 +171,21 @@ void StepRun::Head(size_t thread, const float* x, Worker* worker) {
     largest = workers_[t]->largest;
   }
   worker->times.Charge(StepTerm::kLmHead);
+}
+
+double StepRun::ReadBandwidth(size_t thread) {
+  constexpr size_t kMost = size_t{1} << 28;  // floats
+  const auto memory = weights_.Memory().first(std::min(kMost, weights_.Memory().size()));
+  const Range part = Part(thread, memory.size(), 16);
+  const auto meet = [&] {
+    if (threads_ > 1) barrier_.Wait();
+  };
+  meet();
+  const auto start = std::chrono::steady_clock::now();
+  workers_[thread]->sum = StreamRead(memory.data() + part.first, part.size());
+  meet();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return thread == 0 ? 4 * static_cast<double>(memory.size()) / seconds.count() : 0;
 }
 
 size_t StepRun::DecodeBarriers() const {

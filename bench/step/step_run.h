@@ -52,6 +52,10 @@ class StepRun {
   const StepTimes& Times() const;
   void ResetTimes();
 
+  // Reads the weights once, up to 1 GiB of them, each thread its part, and does nothing with them. On thread
+  // 0: bytes per second of all threads; elsewhere 0.
+  double ReadBandwidth(size_t thread);
+
   // Barriers of one call, as the team meets at them.
   size_t DecodeBarriers() const;
   size_t PrefillBarriers() const;

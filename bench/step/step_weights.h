@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,9 @@ class StepWeights {
   // whatever the parts. Embeddings have deviation 1, other matrices 1/√cols, so that products of normed
   // vectors have it too; norm weights are 0.9 to 1.1, biases within ±0.1.
   void Fill(size_t part, size_t parts, uint64_t seed);
+
+  // All of it, as it lies in memory; whole floats, whatever they mean.
+  std::span<const float> Memory() const { return {static_cast<const float*>(memory_.Data()), used_ / 4}; }
 
   WeightMatrix embedding, head;  // one matrix where tied
   std::optional<WeightMatrix> learned_positions, relative_biases;

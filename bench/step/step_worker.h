@@ -33,6 +33,7 @@ struct alignas(64) StepRun::Worker {
   const float* input = nullptr;
   size_t width = 0;
   bool ready = false;
+  float sum = 0;  // of what ReadBandwidth read, so that it is read
   // The largest of the thread's logits, the first of several.
   size_t best = 0;
   float largest = 0;

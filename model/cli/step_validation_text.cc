@@ -25,23 +25,38 @@ std::string BlameText(const StepPoint& point) {
 }
 
 std::string Points(const StepValidation& validation, Phase phase) {
-  Table table({{"model", Align::kLeft},
-               {"weights", Align::kLeft},
-               {"kv", Align::kLeft},
-               {"depth"},
-               {"threads"},
-               {"predicted"},
-               {"measured"},
-               {"error"},
-               {"of the limit"},
-               {"term furthest off, predicted → measured", Align::kLeft}});
+  const bool speeds = std::any_of(validation.points.begin(), validation.points.end(), [&](const auto& point) {
+    return point.phase == phase && point.error_at_that;
+  });
+  std::vector<Column> columns = {{"model", Align::kLeft},
+                                 {"weights", Align::kLeft},
+                                 {"kv", Align::kLeft},
+                                 {"depth"},
+                                 {"threads"},
+                                 {"predicted"},
+                                 {"measured"},
+                                 {"error"},
+                                 {"of the limit"},
+                                 {"term furthest off, predicted → measured", Align::kLeft}};
+  if (speeds) columns.insert(columns.begin() + 9, {{"memory then"}, {"error at that"}});
+  Table table(columns);
   for (const StepPoint& point : validation.points) {
     if (point.phase != phase) continue;
-    table.Add({point.model, point.weights, point.kv, FormatCount(point.context),
-               std::to_string(point.threads) + (point.tainted ? " (disturbed)" : ""),
-               FormatMilliseconds(point.predicted_ms), FormatMilliseconds(point.measured_ms),
-               Percent(point.error), fmt::format("{:.0f} %", 100 * point.limit_ms / point.measured_ms),
-               BlameText(point)});
+    std::vector<std::string> cells = {point.model,
+                                      point.weights,
+                                      point.kv,
+                                      FormatCount(point.context),
+                                      std::to_string(point.threads) + (point.tainted ? " (disturbed)" : ""),
+                                      FormatMilliseconds(point.predicted_ms),
+                                      FormatMilliseconds(point.measured_ms),
+                                      Percent(point.error),
+                                      fmt::format("{:.0f} %", 100 * point.limit_ms / point.measured_ms),
+                                      BlameText(point)};
+    if (speeds) {
+      const std::string speed = point.memory_gb_s ? fmt::format("{:.1f} GB/s", *point.memory_gb_s) : "";
+      cells.insert(cells.begin() + 9, {speed, point.error_at_that ? Percent(*point.error_at_that) : ""});
+    }
+    table.Add(cells);
   }
   return table.empty() ? "" : table.Text();
 }
@@ -82,9 +97,14 @@ std::string Terms(const StepValidation& validation, Phase phase) {
 }
 
 std::string Summary(const char* what, const StepErrors& errors) {
-  return fmt::format(
+  std::string text = fmt::format(
       "{}: {} points, median error {:.1f} %, worst {:.1f} %; the term most often furthest off: {}\n", what,
       errors.points, errors.median * 100, errors.worst * 100, errors.blame);
+  if (!errors.median_at_that) return text;
+  return text + fmt::format(
+                    "{}, with memory as fast as the step's own weights were read beside it, not as in the "
+                    "stream rows minutes earlier: median error {:.1f} %, worst {:.1f} %\n",
+                    what, *errors.median_at_that * 100, *errors.worst_at_that * 100);
 }
 
 }  // namespace
