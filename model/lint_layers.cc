@@ -119,8 +119,8 @@ void CheckShortPrompts(const LintSource& source, const RopeLayers& layers, const
   const double original = TrainedContext(p);
   if (!fixed || !(ExtensionFactor(p) > 1) || !(original > 0) || FindRopeProblem(p)) return;
   const bool is_short = runtime.prompt && static_cast<double>(*runtime.prompt) <= original;
-  const RopeFrequencies frequencies =
-      FrequenciesOf(p, {static_cast<uint64_t>(original), 0}, RopeSemantics::kHf);
+  const RopeFrequencies frequencies = FrequenciesOf(
+      p, {static_cast<uint64_t>(std::min(original, static_cast<double>(kMaxTokens))), 0}, RopeSemantics::kHf);
   const auto unscaled = UnscaledInvFreq(p);
   size_t squeezed = 0;
   for (size_t i = 0; i < unscaled.size(); ++i)

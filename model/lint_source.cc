@@ -25,7 +25,8 @@ using Json = nlohmann::json;
 
 // The object that TextPart found: "text_config.llm_config" from the root down.
 Json TextObject(const Json& root, const std::string& name) {
-  std::string_view path = TextPart(root, name).where().key;
+  const std::string found = TextPart(root, name).where().key;
+  std::string_view path = found;
   const Json* part = &root;
   while (!path.empty()) {
     const size_t dot = path.find('.');
