@@ -58,8 +58,9 @@ Levels<DecodeLevel> DecodeLevels(const PredictRequest& request, const WeightLayo
                                  const KernelSources& sources, uint64_t context) {
   const Workload work = WorkloadOf(request, weights, context);
   Levels<DecodeLevel> levels;
-  levels.limit.value = DecodeFrom(DecodeTermsAtLimit(work, *request.machine, request.threads), request.batch);
-  KernelTerms kernels = DecodeTermsFromKernels(work, *request.machine, request.threads, sources);
+  std::vector<Term> limit = DecodeTermsAtLimit(work, *request.machine, request.threads);
+  KernelTerms kernels = DecodeTermsFromKernels(work, *request.machine, request.threads, sources, limit);
+  levels.limit.value = DecodeFrom(std::move(limit), request.batch);
   levels.kernels.missing = std::move(kernels.missing);
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = DecodeFrom(std::move(kernels.terms), request.batch);
@@ -72,8 +73,9 @@ Levels<PrefillLevel> PrefillLevels(const PredictRequest& request, const WeightLa
                                    const KernelSources& sources, uint64_t context) {
   const Workload work = WorkloadOf(request, weights, context);
   Levels<PrefillLevel> levels;
-  levels.limit.value = PrefillFrom(PrefillTermsAtLimit(work, *request.machine, request.threads), context);
-  KernelTerms kernels = PrefillTermsFromKernels(work, *request.machine, request.threads, sources);
+  std::vector<Term> limit = PrefillTermsAtLimit(work, *request.machine, request.threads);
+  KernelTerms kernels = PrefillTermsFromKernels(work, *request.machine, request.threads, sources, limit);
+  levels.limit.value = PrefillFrom(std::move(limit), context);
   levels.kernels.missing = std::move(kernels.missing);
   if (levels.kernels.missing.empty()) {
     levels.kernels.value = PrefillFrom(std::move(kernels.terms), context);
@@ -260,12 +262,16 @@ std::vector<CurvePoint> PredictCurve(const PredictRequest& request, const std::v
                      .prefill_seconds = prefill.limit.value->seconds,
                      .kernels_ms_per_token = {},
                      .kernels_tok_per_s = {},
-                     .kernels_prefill_seconds = {}};
+                     .kernels_prefill_seconds = {},
+                     .engine_ms_per_token = {},
+                     .engine_prefill_seconds = {}};
     if (decode.kernels.value) {
       point.kernels_ms_per_token = decode.kernels.value->ms_per_token;
       point.kernels_tok_per_s = decode.kernels.value->tok_per_s;
     }
     if (prefill.kernels.value) point.kernels_prefill_seconds = prefill.kernels.value->seconds;
+    if (decode.engine.value) point.engine_ms_per_token = decode.engine.value->range_ms;
+    if (prefill.engine.value) point.engine_prefill_seconds = prefill.engine.value->range_s;
     curve.push_back(std::move(point));
   }
   return curve;

@@ -111,6 +111,8 @@ struct CurvePoint {
   double prefill_seconds = 0;
   // At level kernels; nothing where it lacks rows.
   std::optional<double> kernels_ms_per_token, kernels_tok_per_s, kernels_prefill_seconds;
+  // At level engine, with their ranges; nothing without a profile, or where it lacks rates.
+  std::optional<Estimate> engine_ms_per_token, engine_prefill_seconds;
 };
 
 // 512, 1k, 2k … up to the model's published context (128k where there is none) or the request's, which is in

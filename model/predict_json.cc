@@ -15,6 +15,11 @@ Json OrNull(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json RangeJson(const std::optional<Estimate>& estimate) {
+  if (!estimate) return nullptr;
+  return {{"value", estimate->value}, {"low", estimate->low}, {"high", estimate->high}};
+}
+
 Json TextOrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json TermsJson(const std::vector<Term>& terms) {
@@ -135,7 +140,9 @@ Json PredictionJson(const PredictRequest& request, const Prediction& p,
                                {"prefill_seconds", point.prefill_seconds},
                                {"kernels_ms_per_token", OrNull(point.kernels_ms_per_token)},
                                {"kernels_tok_per_s", OrNull(point.kernels_tok_per_s)},
-                               {"kernels_prefill_seconds", OrNull(point.kernels_prefill_seconds)}});
+                               {"kernels_prefill_seconds", OrNull(point.kernels_prefill_seconds)},
+                               {"engine_ms_per_token", RangeJson(point.engine_ms_per_token)},
+                               {"engine_prefill_seconds", RangeJson(point.engine_prefill_seconds)}});
     }
   }
   if (request.engine != nullptr) json["engine_verdict"] = EngineVerdict(request, p);

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -32,9 +34,25 @@ std::string Today() {
                      static_cast<unsigned>(date.day()));
 }
 
+// Where the profile goes: what a link points to. Refused before anything is worked out: what is no file, and
+// the run itself.
+std::string OutPath(const std::string& path, const std::string& run) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    throw BadInput(Flag("-o"), Quoted(path) + " is no regular file", "the name of a file");
+  }
+  if (fs::exists(status) && fs::equivalent(path, run, error)) {
+    throw BadInput(Flag("-o"), Quoted(path) + " is the run itself", "another file");
+  }
+  const fs::path real = fs::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
 // Whole or not at all: a temporary name beside it, then into place.
 void WriteFile(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
+  const std::string temporary = fmt::format("{}.{}.tmp", path, getpid());
   std::ofstream out(temporary, std::ios::binary);
   out << text;
   out.close();
@@ -97,15 +115,26 @@ std::vector<EngineRun> RunsOf(const CalibrateOptions& options) {
   return runs;
 }
 
+// Asked for, or this host's newest result where the run is of its CPU; nothing where there is none.
+std::optional<Machine> MachineOf(const CalibrateOptions& options, const std::vector<EngineRun>& runs) {
+  if (options.machine.machine || options.machine.bandwidth) return ChooseMachine(options.machine);
+  try {
+    Machine machine = ChooseMachine(options.machine);
+    if (!machine.cpu_model.empty() && machine.cpu_model == runs.front().cpu) return machine;
+  } catch (const BadInput&) {
+  }
+  return std::nullopt;
+}
+
 void RunCalibrate(const CalibrateOptions& options) {
   CalibrateRequest request;
+  const std::string out = options.out ? OutPath(*options.out, options.run) : "";
   request.runs = RunsOf(options);
   request.max_context = ParseCount(options.max_context, Flag("--max-context"));
   std::optional<Llm> llm;
   if (options.model) llm = OpenModel(*options.model, Flag("--model"));
   request.llm = llm ? &*llm : nullptr;
-  std::optional<Machine> machine;
-  if (options.machine.machine || options.machine.bandwidth) machine = ChooseMachine(options.machine);
+  const std::optional<Machine> machine = MachineOf(options, request.runs);
   request.machine = machine ? &*machine : nullptr;
   Engine engine = Calibrate(request);
   engine.date = Today();
@@ -114,8 +143,7 @@ void RunCalibrate(const CalibrateOptions& options) {
   }
   const nlohmann::ordered_json json = EngineJson(engine);
   if (options.out) {
-    WriteFile(*options.out,
-              json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+    WriteFile(out, json.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   }
   if (options.json) return Print(json);
   std::string text =
@@ -146,6 +174,10 @@ void AddCalibrateCommand(CLI::App& app) {
           "that the run names)")
       ->type_name("MODEL");
   AddMachineOptions(*command, true, &options->machine);
+  command->footer(
+      "Without --machine or --bandwidth the rates are bounded by this host's newest result, where the run "
+      "says "
+      "that it is of the same CPU.");
   command->add_option("--max-context", options->max_context, "use only rows up to this depth")
       ->type_name("N")
       ->capture_default_str();

@@ -94,6 +94,113 @@ TEST_F(CliTest, PredictFillsLevelEngine) {
   EXPECT_NE(Run(asked).out.find("your engine reaches"), std::string::npos);
 }
 
+TEST_F(CliTest, TheEngineHasItsColumnsOverTheContext) {
+  const std::string run = File("run.txt", SweepBench(9)), profile = (folder_ / "engine.json").string();
+  ASSERT_EQ(Run("calibrate " + run + " --model llama-3.1-8b -o " + profile).exit_code, 0);
+  const std::string asked =
+      "predict llama-3.1-8b --context 16k --bandwidth 60GB/s --flops 1TFLOP/s --curve --engine " + profile;
+  const nlohmann::json curve = JsonOf(Run(asked + " --json").out)["curve"];
+  ASSERT_GT(curve.size(), 4u);
+  for (const nlohmann::json& point : curve) {
+    const double n = point["context"], truth = 80 + 1.6e-3 * n;
+    const nlohmann::json& ms = point["engine_ms_per_token"];
+    EXPECT_NEAR(ms["value"], truth, 0.1 * truth) << n;
+    EXPECT_LT(ms["low"], ms["value"]);
+    EXPECT_GT(ms["high"], ms["value"]);
+    EXPECT_GT(point["engine_prefill_seconds"]["value"], 0);
+  }
+  EXPECT_NE(Run(asked).out.find("engine tok/s (90 % range)"), std::string::npos);
+  const std::string without =
+      "predict llama-3.1-8b --context 16k --bandwidth 60GB/s --flops 1TFLOP/s --curve";
+  EXPECT_TRUE(JsonOf(Run(without + " --json").out)["curve"][0]["engine_ms_per_token"].is_null());
+  EXPECT_EQ(Run(without).out.find("engine tok/s"), std::string::npos);
+}
+
+// llama-bench's rows: a step of 100 ms at depth 0 and 10 µs more a token, weights in `format`.
+std::string LlamaBench(const std::string& cpu, const std::string& format) {
+  std::string text;
+  for (const int depth : {0, 512, 1024, 2048}) {
+    text += fmt::format(
+        R"({{"cpu_info":"{}","model_filename":"m.gguf","model_type":"llama 1B {}","model_n_params":1235814432,)"
+        R"("n_threads":4,"type_k":"f16","type_v":"f16","n_prompt":0,"n_gen":16,"n_depth":{},"avg_ts":{:.4f}}})"
+        "\n",
+        cpu, format, depth, 1e3 / (100 + 10e-3 * (depth + 8)));
+  }
+  return text;
+}
+
+TEST_F(CliTest, WeightsOfAnotherFormatAreNotTheProfiles) {
+  const std::string run = File("run.jsonl", LlamaBench("a CPU", "Q8_0"));
+  const std::string profile = (folder_ / "engine.json").string();
+  const Outcome calibrated = Run("calibrate " + run + " --model llama-3.2-1b -o " + profile);
+  ASSERT_EQ(calibrated.exit_code, 0) << calibrated.err;
+  const auto predict = [&](const std::string& weights) {
+    return JsonOf(
+        Run("predict llama-3.2-1b --context 4k --bandwidth 60GB/s --flops 1TFLOP/s --json --engine " +
+            profile + weights)
+            .out);
+  };
+  const nlohmann::json own = predict(" --weights q8_0"), half = predict(" --weights q4_0");
+  EXPECT_NEAR(own["decode"]["engine"]["ms_per_token"], 100 + 10e-3 * 4096, 3);
+  // 18 bytes for 34: the step's 100 ms shrink so, its attention does not.
+  EXPECT_NEAR(half["decode"]["engine"]["ms_per_token"], 100 * 18.0 / 34 + 10e-3 * 4096, 8);
+  EXPECT_GT(
+      half["decode"]["engine"]["high_ms"].get<double>() / half["decode"]["engine"]["low_ms"].get<double>(),
+      1.5);
+  EXPECT_EQ(own["warnings"].dump().find("weights in"), std::string::npos) << own["warnings"];
+  EXPECT_NE(half["warnings"].dump().find("weights in Q8_0"), std::string::npos) << half["warnings"];
+  // Not asked for: the profile's own.
+  EXPECT_EQ(predict("")["decode"]["engine"]["ms_per_token"], own["decode"]["engine"]["ms_per_token"]);
+}
+
+TEST_F(CliTest, AnotherMachinesEngineIsNoShareOfThisOnesLimit) {
+  const std::string run = File("run.jsonl", LlamaBench("a CPU that nobody has", "Q8_0"));
+  const std::string profile = (folder_ / "engine.json").string();
+  ASSERT_EQ(Run("calibrate " + run + " --model llama-3.2-1b -o " + profile).exit_code, 0);
+  nlohmann::json results = FakeResults();
+  results["context"]["ropeline"]["topology"]["cpu_model"] = "a fake CPU";
+  const std::string machine = File("other.json", results.dump());
+  const std::string asked = "predict llama-3.2-1b --context 4k --engine " + profile + " --machine " + machine;
+  const Outcome outcome = Run(asked);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out.find("your engine reaches"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("a CPU that nobody has; limit and kernels are of a fake CPU"), std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(CliTest, CalibrateWritesFilesOnly) {
+  const std::string run = File("run.jsonl", LlamaBench("a CPU", "Q8_0"));
+  ExpectRefused("calibrate " + run + " -o " + folder_.string(), "no regular file");
+  ExpectRefused("calibrate " + run + " -o " + run, "the run itself");
+  EXPECT_EQ(Text(run), LlamaBench("a CPU", "Q8_0"));
+  const fs::path target = folder_ / "target.json", link = folder_ / "link.json";
+  File("target.json", "old");
+  fs::create_symlink(target, link);
+  ASSERT_EQ(Run("calibrate " + run + " -o " + link.string()).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_NE(Text(target.string()).find("\"kind\""), std::string::npos);
+}
+
+TEST_F(CliTest, DamagedAndRepeatedRowsAreSpokenOf) {
+  const std::string rows = LlamaBench("a CPU", "Q8_0");
+  const auto warnings = [&](const std::string& text) {
+    const Outcome outcome = Run("calibrate " + File("run.jsonl", text) + " --model llama-3.2-1b --json");
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return JsonOf(outcome.out)["warnings"].dump();
+  };
+  EXPECT_EQ(warnings(rows).find("left out"), std::string::npos);
+  EXPECT_NE(warnings(rows + rows.substr(0, 150)).find("a row of JSON is cut short"), std::string::npos);
+  const auto with = [&](const std::string& key, const std::string& value) {
+    std::string changed = rows;
+    const size_t at = changed.rfind(key) + key.size();
+    return changed.replace(at, changed.find_first_of(",}", at) - at, value);
+  };
+  EXPECT_NE(warnings(with("\"avg_ts\":", "null")).find("no speed"), std::string::npos);
+  EXPECT_NE(warnings(with("\"n_depth\":", "-4")).find("n_depth is no count"), std::string::npos);
+  EXPECT_NE(warnings(with("\"avg_ts\":", "9,\"avg_ns\":1000000")).find("disagree"), std::string::npos);
+  EXPECT_NE(warnings(rows + rows).find("the first run counts"), std::string::npos) << warnings(rows + rows);
+}
+
 TEST_F(CliTest, RefusesBadProfilesAndRuns) {
   const std::string run = File("run.txt", SweepBench(9));
   ExpectRefused("validate " + run, "--engine");

@@ -9,6 +9,7 @@
 #include "model/cli/machine_options.h"
 #include "model/cli/output.h"
 #include "model/cli/predict_text.h"
+#include "model/engine/run_words.h"
 #include "model/open_model.h"
 #include "model/predict.h"
 #include "model/presets.h"
@@ -46,12 +47,32 @@ void RefuseWithoutDecoder(const Llm& llm, const PredictOptions& options) {
   }
 }
 
+// Those of the profile, where all of it is of one format of ours and the model's files hold none.
+std::string EngineWeights(const PredictRequest& request) {
+  if (request.engine == nullptr || request.llm.stored) return "";
+  std::string name;
+  for (const EngineConfig& config : request.engine->configs) {
+    std::string format = LowerCase(config.weight_format);
+    const auto names = WeightMixNames();
+    if (std::find(names.begin(), names.end(), format) == names.end()) return "";
+    if (!name.empty() && name != format) return "";
+    name = std::move(format);
+  }
+  return name;
+}
+
 void RunPredict(const PredictOptions& options) {
   PredictRequest request;
   request.llm = AsKept(options.cache, OpenModel(options.model, Flag("MODEL")));
   RefuseWithoutDecoder(request.llm, options);
   request.context = ParseCount(options.context, Flag("--context"));
-  request.weights = ChooseWeightMix(request.llm, options.weights, Flag("--weights"));
+  std::optional<Engine> engine;
+  if (options.engine) {
+    engine = ReadEngine(*options.engine);
+    request.engine = &*engine;
+  }
+  request.weights = ChooseWeightMix(
+      request.llm, options.weights.empty() ? EngineWeights(request) : options.weights, Flag("--weights"));
   request.kv = FormatsOf(options.cache);
   request.allocation = AllocationOf(options.cache);
   request.prefill_chunk = ParseCount(options.chunk, Flag("--chunk"));
@@ -62,11 +83,6 @@ void RunPredict(const PredictOptions& options) {
   request.machine = &machine;
   request.threads = ChooseThreads(options.machine, machine);
   if (!request.memory_bytes) request.memory_bytes = machine.memory_bytes;
-  std::optional<Engine> engine;
-  if (options.engine) {
-    engine = ReadEngine(*options.engine);
-    request.engine = &*engine;
-  }
 
   const Prediction prediction = Predict(request);
   std::vector<CurvePoint> curve;

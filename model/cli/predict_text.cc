@@ -197,6 +197,10 @@ std::string CurveText(const std::vector<CurvePoint>& curve) {
       {"context"}, {"KV cache"}, {"per token"}, {"tok/s"}, {"largest term", Align::kLeft}, {"prefill"}};
   if (decode) columns.insert(columns.begin() + 4, {"kernels tok/s"});
   if (prefill) columns.push_back({"kernels prefill"});
+  const bool engine_decode = curve.front().engine_ms_per_token.has_value();
+  const bool engine_prefill = curve.front().engine_prefill_seconds.has_value();
+  if (engine_decode) columns.push_back({"engine tok/s (90 % range)"});
+  if (engine_prefill) columns.push_back({"engine prefill (90 % range)"});
   Table table(columns);
   for (const CurvePoint& point : curve) {
     std::vector<std::string> cells = {
@@ -204,6 +208,16 @@ std::string CurveText(const std::vector<CurvePoint>& curve) {
         FormatRate(point.tok_per_s), point.binding_term,    FormatSeconds(point.prefill_seconds)};
     if (decode) cells.insert(cells.begin() + 4, FormatRate(*point.kernels_tok_per_s));
     if (prefill) cells.push_back(FormatSeconds(*point.kernels_prefill_seconds));
+    if (engine_decode) {
+      const Estimate& ms = *point.engine_ms_per_token;
+      cells.push_back(fmt::format("{} ({} to {})", FormatRate(1e3 / ms.value), FormatRate(1e3 / ms.high),
+                                  FormatRate(1e3 / ms.low)));
+    }
+    if (engine_prefill) {
+      const Estimate& seconds = *point.engine_prefill_seconds;
+      cells.push_back(fmt::format("{} ({} to {})", FormatSeconds(seconds.value), FormatSeconds(seconds.low),
+                                  FormatSeconds(seconds.high)));
+    }
     table.Add(std::move(cells));
   }
   return table.Text();
@@ -282,8 +296,8 @@ std::string PredictionText(const PredictRequest& request, const Prediction& p,
   }
   if (request.engine != nullptr) {
     text +=
-        "\n\"With your engine\" is level `engine`: from the profile that its own benchmark gave; nine of ten "
-        "times lie within the range.\n\n" +
+        "\n\"With your engine\" is level `engine`: from the profile that its own benchmark gave; the range "
+        "is meant to hold nine times of ten (`ropeline validate` counts them).\n\n" +
         EngineVerdict(request, p);
   }
   text += fmt::format("\n## Decode: one step{}\n\n",

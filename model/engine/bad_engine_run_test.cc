@@ -105,7 +105,8 @@ TEST(BadEngineRunTest, NothingIsLeft) {
 TEST(BadEngineRunTest, AnArrayThatIsCutKeepsItsWholeObjects) {
   const std::string row =
       R"({"model_type":"m","n_threads":4,"n_prompt":0,"n_gen":64,"n_depth":0,"avg_ts":9.5})";
-  EXPECT_EQ(Warning("[\n" + row + ",\n" + row.substr(0, 40), 1), "");
+  EXPECT_EQ(Warning("[\n" + row + ",\n" + row.substr(0, 40), 1),
+            "a row of JSON is cut short or damaged: left out");
   EXPECT_EQ(Warning(R"([{"model_type":"m","n_prompt":0,"n_gen":64,"avg_ts":nan},)" + row + "]", 1),
             "1 row left out (line 1): the speed is not a number");
 }

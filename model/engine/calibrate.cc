@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <tuple>
 
 #include "model/engine/curve_flags.h"
 #include "model/engine/engine_model.h"
@@ -13,6 +15,15 @@
 namespace ropeline {
 namespace {
 
+// llama-bench repeats five times unless told otherwise, and does not say how often in a table.
+double StandardError(const RunRow& row) {
+  constexpr uint64_t kUsualRepetitions = 5;
+  if (!row.stddev_tok_per_s) return 0;
+  const auto repetitions =
+      static_cast<double>(std::max<uint64_t>(1, row.repetitions.value_or(kUsualRepetitions)));
+  return *row.stddev_tok_per_s / row.tok_per_s / std::sqrt(repetitions);
+}
+
 std::optional<Curve> CurveOf(const EngineRun& run, RunPhase phase, const CalibrateRequest& request,
                              const ModelFacts* facts) {
   const std::vector<RunRow> rows = RowsOf(run, phase);
@@ -20,7 +31,8 @@ std::optional<Curve> CurveOf(const EngineRun& run, RunPhase phase, const Calibra
   curve.prefill = phase == RunPhase::kPrefill;
   for (const RunRow& row : rows) {
     if (!WithinBudget(row, rows, request.max_context)) continue;
-    curve.rows.push_back({static_cast<double>(row.n_kv), row.MeanDepth(), row.SecondsPerToken()});
+    curve.rows.push_back(
+        {static_cast<double>(row.n_kv), row.MeanDepth(), row.SecondsPerToken(), StandardError(row)});
   }
   if (curve.rows.empty()) return std::nullopt;
   if (facts != nullptr) curve.window = facts->window;
@@ -34,6 +46,19 @@ double FirstSeconds(const Curve& curve) {
   double least = curve.rows.front().seconds;
   for (const CurveRow& row : curve.rows) least = std::min(least, row.seconds);
   return least;
+}
+
+// One that was run in the same way and has rows of the same phases.
+const EngineConfig* TwinOf(const EngineConfig& config, const std::vector<EngineConfig>& configs) {
+  const auto of = [](const EngineConfig& x) {
+    return std::tie(x.model, x.geometry, x.model_params, x.weight_format, x.threads, x.threads_batch,
+                    x.type_k, x.type_v, x.flash_attention, x.mla, x.ubatch);
+  };
+  for (const EngineConfig& other : configs) {
+    const bool shares = (config.tg && other.tg) || (config.pp && other.pp);
+    if (of(other) == of(config) && shares) return &other;
+  }
+  return nullptr;
 }
 
 EngineConfig ConfigOf(const EngineRun& run, const Llm* llm, const CalibrateRequest& request) {
@@ -128,12 +153,22 @@ Engine Calibrate(const CalibrateRequest& request) {
       for (const std::string& text : Mismatches(*llm, run)) warn(text);
       for (const std::string& text : FactsOf(*llm, run).assumed) warn(text);
     }
+    const auto combined = std::count_if(run.rows.begin(), run.rows.end(),
+                                        [](const RunRow& row) { return row.phase == RunPhase::kCombined; });
+    if (combined != 0) {
+      warn(fmt::format("{} row{} of a prompt and tokens under one clock: of neither phase, left out",
+                       combined, combined == 1 ? " is" : "s are"));
+    }
     unknown_model = unknown_model || llm == nullptr;
+    if (const EngineConfig* twin = TwinOf(config, engine.configs)) {
+      warn(fmt::format("{} was run twice with the same settings: the first run counts", Quoted(twin->model)));
+      continue;
+    }
     if (engine.configs.empty()) {
       engine.engine = run.engine;
       engine.version = run.version;
       engine.cpu = run.cpu;
-      engine.source = run.file;
+      engine.source = run.source.empty() ? run.file : run.source;
     }
     engine.configs.push_back(std::move(config));
   }

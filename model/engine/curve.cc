@@ -157,7 +157,7 @@ CurveFitPart CurveFit::FitOn(bool window_skipped, int teeth, const std::vector<d
     for (int step = 0; step < kRobustSteps; ++step) {
       inverse.assign(n * n, 0);
       for (size_t i = 0; i < n; ++i) {
-        noise[i] = variance * time[i] * time[i] / weight[i];
+        noise[i] = (variance / weight[i] + rows[i].error * rows[i].error) * time[i] * time[i];
         for (size_t j = 0; j < n; ++j) inverse[i * n + j] = slope * slope * kernel[i * n + j];
         inverse[i * n + i] += noise[i];
       }
@@ -177,10 +177,12 @@ CurveFitPart CurveFit::FitOn(bool window_skipped, int teeth, const std::vector<d
       for (size_t i = 0; i < n; ++i) {
         weighted[i] = 0;
         for (size_t j = 0; j < n; ++j) weighted[i] += inverse[i * n + j] * residual[j];
-        // The row's own noise, given all rows: mean and variance.
-        const double mean = noise[i] * weighted[i];
+        // The row's own noise, given all rows: mean and variance, less what its repetitions explain.
+        const double own = 1 - rows[i].error * rows[i].error * time[i] * time[i] / noise[i];
+        const double mean = own * noise[i] * weighted[i];
         const double diagonal = inverse[i * n + i] - row_sum[i] * row_sum[i] * intercept_variance;
-        const double left = std::max(0.0, noise[i] - noise[i] * diagonal * noise[i]);
+        const double left =
+            own * own * std::max(0.0, noise[i] - noise[i] * diagonal * noise[i]) + own * (1 - own) * noise[i];
         const double square = (mean * mean + left) / (time[i] * time[i]);
         weight[i] = std::min(kMaxRowWeight, (constants_.tails + 1) / (constants_.tails + square / variance));
         explained += weight[i] * square;
@@ -260,6 +262,8 @@ Estimate CurveFit::At(double n_kv, double depth) const {
   const size_t n = curve_.rows.size();
   const double doublings = std::log2(std::max(1.0, depth / std::max(1.0, curve_.rows.back().depth)));
   const double discrepancy = constants_.discrepancy + constants_.discrepancy_doubling * doublings;
+  double stated = 0;  // a new row repeats no better than those of the fit
+  for (const CurveRow& row : curve_.rows) stated += row.error * row.error / static_cast<double>(n);
   for (const CurveFitPart& part : parts_) {
     const double x = Geometry(part.window_skipped, depth);
     const int tooth = ToothOf(n_kv, part.teeth);
@@ -280,7 +284,8 @@ Estimate CurveFit::At(double n_kv, double depth) const {
       }
       double variance = std::max(0.0, square * own - known);
       variance += (1 - sum) * (1 - sum) * point.intercept_variance;
-      variance += (constants_.spread * point.noise_variance + discrepancy * discrepancy) * mean * mean;
+      variance +=
+          (constants_.spread * point.noise_variance + stated + discrepancy * discrepancy) * mean * mean;
       weight.push_back(part.probability * point.probability);
       means.push_back(mean * scale_);
       variances.push_back(variance * scale_ * scale_);

@@ -10,7 +10,8 @@
 //           about its neighbours than about rows far deeper, and ranges widen with every doubling beyond the
 //           last row.
 // a is unknown, b has a prior (slope_prior.h), row noise is Student's t relative to the row, so that one bad
-// row does not turn the line; the first row of an empty cache has noise of its own (a cold start). Posterior
+// row does not turn the line, on top of what the row's own repetitions say of it; the first row of an empty
+// cache has noise of its own (a cold start). Posterior
 // over a grid of log b, weighted by the likelihood; rows are robust by expectation-maximisation over the t's
 // weights (Lange, Little and Taylor 1989, section 3), and a Gaussian process carries a and the wander
 // (Rasmussen and Williams 2006, section 2.7).
@@ -32,6 +33,7 @@ struct CurveRow {
   double n_kv = 0;     // tokens in the cache before the first timed one
   double depth = 0;    // RunRow::MeanDepth
   double seconds = 0;  // per token
+  double error = 0;    // standard error of seconds, relative, by the run's own repetitions; 0 unknown
 };
 
 // Of b, seconds per token of depth: log-Student around slope_s.

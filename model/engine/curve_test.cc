@@ -16,7 +16,7 @@ constexpr double kFirst = 0.05;  // seconds at depth 0
 constexpr double kSlope = 2e-6;  // seconds per token of depth
 constexpr double kTimed = 64;    // half of what a row times
 
-CurveRow RowAt(double n_kv, double seconds) { return {n_kv, n_kv + kTimed, seconds}; }
+CurveRow RowAt(double n_kv, double seconds) { return {n_kv, n_kv + kTimed, seconds, 0}; }
 
 // Rows 0, 512 … last, of a + b·depth with relative noise.
 Curve StraightCurve(double last, double noise, unsigned seed = 1) {
@@ -94,6 +94,23 @@ TEST(CurveTest, ABadRowDoesNotTurnTheLine) {
   Curve curve = StraightCurve(4096, 0.002);
   curve.rows[3].seconds *= 1.4;
   EXPECT_NEAR(ErrorAt(CurveFit(curve), 16384, Truth(16384)), 0, 0.06);
+}
+
+// What a run's own repetitions say of its rows: a row that they scatter around counts for less than one that
+// they agree on, and predictions are as unsure as the rows.
+TEST(CurveTest, ARowCountsByItsOwnRepetitions) {
+  Curve curve = StraightCurve(2048, 0);
+  curve.rows.back().seconds *= 1.08;
+  const double plain = std::abs(ErrorAt(CurveFit(curve), 16384, Truth(16384)));
+  curve.rows.back().error = 0.08;
+  EXPECT_LT(std::abs(ErrorAt(CurveFit(curve), 16384, Truth(16384))), 0.5 * plain);
+  Curve sure = StraightCurve(2048, 0), unsure = sure;
+  for (CurveRow& row : unsure.rows) row.error = 0.05;
+  const Estimate narrow = CurveFit(sure).At(16384, 16384 + kTimed);
+  const Estimate wide = CurveFit(unsure).At(16384, 16384 + kTimed);
+  EXPECT_GT(wide.high - wide.low, 2 * (narrow.high - narrow.low));
+  EXPECT_NEAR(wide.value, narrow.value, 0.1 * narrow.value);
+  EXPECT_LT(CurveFit(unsure).Noise(), 0.02) << "the rows' own noise is not taken for the curve's";
 }
 
 TEST(CurveTest, RangesHoldNineOfTen) {

@@ -32,7 +32,8 @@ Json CurveJson(const std::optional<Curve>& curve) {
   if (!curve) return nullptr;
   Json rows = Json::array();
   for (const CurveRow& row : curve->rows) {
-    rows.push_back({{"n_kv", row.n_kv}, {"mean_depth", row.depth}, {"ms", row.seconds * kMsPerS}});
+    rows.push_back(
+        {{"n_kv", row.n_kv}, {"mean_depth", row.depth}, {"ms", row.seconds * kMsPerS}, {"error", row.error}});
   }
   Json window = nullptr;
   if (curve->window) window = {{"tokens", curve->window->tokens}, {"share", curve->window->share}};
@@ -97,7 +98,8 @@ Curve ReadCurve(const JsonView& view, bool prefill) {
                            NumberIn(row.At("mean_depth"), kDepth, "tokens"),
                            NumberIn(row.At("ms"), {kSeconds.least * kMsPerS, kSeconds.most * kMsPerS},
                                     "milliseconds of one token") /
-                               kMsPerS};
+                               kMsPerS,
+                           row.Find("error") ? NumberIn(row.At("error"), {0, 10}, "a share, 0 to 10") : 0};
     if (!curve.rows.empty() && read.depth < curve.rows.back().depth) {
       throw BadInput(row.At("mean_depth").where(), "is below that of the row before", "rows by depth");
     }

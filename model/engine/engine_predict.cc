@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <string_view>
 
 #include "model/units.h"
 
@@ -27,6 +29,21 @@ bool SameModel(const EngineConfig& config, const PredictRequest& request) {
 bool SameCache(const EngineConfig& config, const PredictRequest& request) {
   const auto same = [](const std::string& type, const char* name) { return type.empty() || type == name; };
   return same(config.type_k, request.kv.k.name) && same(config.type_v, request.kv.v.name);
+}
+
+// Formats of one name; a format that either does not tell is any.
+bool SameWeights(const EngineConfig& config, const PredictRequest& request) {
+  const std::string_view asked = request.weights.name;
+  const std::string& format = config.weight_format;
+  if (format.empty() || request.weights.base == nullptr) return true;  // as the model's files hold them
+  return std::equal(format.begin(), format.end(), asked.begin(), asked.end(),
+                    [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+}
+
+// Both known, and different: its times are no share of this machine's limits.
+bool OtherMachine(const PredictRequest& request) {
+  const std::string &engine = request.engine->cpu, &machine = request.machine->cpu_model;
+  return !engine.empty() && !machine.empty() && engine != machine;
 }
 
 const EngineRate* Determined(const EngineConfig& config, const char* name) {
@@ -76,6 +93,8 @@ std::vector<std::string> MissingFor(const EngineConfig& config, bool curve, cons
 }
 
 constexpr const char* kByCurve = "from the engine's own curve";
+constexpr const char* kByCurveAndRate =
+    "from the engine's own curve, weights of another format by their bytes";
 constexpr const char* kByRates = "from the rates of another model or cache format";
 
 double AttentionFlops(const Llm& llm, double context) {
@@ -90,7 +109,8 @@ double AttentionFlops(const Llm& llm, double context) {
 const EngineConfig& NearestConfig(const Engine& engine, const PredictRequest& request) {
   const auto score = [&](const EngineConfig& config) {
     int points = 0;
-    if (config.geometry == request.llm.name) points += 8;
+    if (config.geometry == request.llm.name) points += 16;
+    if (!config.weight_format.empty() && SameWeights(config, request)) points += 8;
     if (config.threads == request.threads) points += 4;
     if (SameCache(config, request)) points += 2;
     return points + (config.tg ? 1 : 0);
@@ -142,6 +162,13 @@ Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayou
   if (by_curve) {
     seconds = CurveDecodeSeconds(*config.tg, context);
     first = std::min(CurveFit(*config.tg).Intercept().value, seconds.value);
+    if (!SameWeights(config, request) && weight_rate != nullptr) {
+      // What depth does not change, with other bytes at the same rate.
+      const Estimate reading = SecondsAt(*weight_rate, weight_bytes, kOtherWeights);
+      seconds = {seconds.value - first + reading.value, seconds.low - first + reading.low,
+                 seconds.high - first + reading.high};
+      first = reading.value;
+    }
   } else if (weight_rate != nullptr && kv_rate != nullptr) {
     const Estimate reading = SecondsAt(*weight_rate, weight_bytes, kOtherWeights);
     seconds = Sum(reading, SecondsAt(*kv_rate, kv_bytes, kOtherAttention));
@@ -151,7 +178,7 @@ Level<DecodeLevel> EngineDecode(const PredictRequest& request, const WeightLayou
         MissingFor(config, SameModel(config, request) && !config.tg, "decode", kRateWeights, kRateKv);
     return level;
   }
-  const char* note = by_curve ? kByCurve : kByRates;
+  const char* note = !by_curve ? kByRates : SameWeights(config, request) ? kByCurve : kByCurveAndRate;
   DecodeLevel value;
   value.terms = {EngineTerm("weights", weight_bytes, 0, first, note),
                  EngineTerm("attention", kv_bytes, 0, seconds.value - first, note)};
@@ -184,6 +211,11 @@ Level<PrefillLevel> EnginePrefill(const PredictRequest& request, const WeightLay
     const uint64_t chunk = config.ubatch.value_or(request.prefill_chunk);
     seconds = CurvePrefillSeconds(*config.pp, context, chunk);
     first = std::min(CurveFit(*config.pp).Intercept().value * tokens, seconds.value);
+    if (!SameWeights(config, request)) {
+      // The same products, unpacked by another kernel.
+      seconds.low -= first * (1 - 1 / kOtherWeights);
+      seconds.high += first * (kOtherWeights - 1);
+    }
   } else if (linear != nullptr && attention != nullptr) {
     const Estimate products = SecondsAt(*linear, value.flops_linear, kOtherWeights);
     seconds = Sum(products, SecondsAt(*attention, value.flops_attention, kOtherAttention));
@@ -222,7 +254,18 @@ std::vector<std::string> EngineWarnings(const PredictRequest& request) {
     warnings.push_back(
         fmt::format("the engine profile is of a cache in {}/{}: decode with {} follows from its rates, "
                     "roughly",
-                    config.type_k, config.type_v, request.kv.Name()));
+                    config.type_k, config.type_v.empty() ? "?" : config.type_v, request.kv.Name()));
+  }
+  if (!SameWeights(config, request)) {
+    warnings.push_back(fmt::format(
+        "the engine profile is of weights in {}: {} follows from their bytes at its rate, roughly "
+        "(--weights)",
+        config.weight_format, request.weights.name));
+  }
+  if (OtherMachine(request)) {
+    warnings.push_back(
+        fmt::format("the engine profile is of {}; limit and kernels are of {}: not to be compared",
+                    request.engine->cpu, request.machine->cpu_model));
   }
   if (config.threads && request.machine->measured() && *config.threads != request.threads) {
     warnings.push_back(

@@ -23,6 +23,7 @@ struct RunRow {
   uint64_t n_sequences = 1;  // decoded together
   double tok_per_s = 0;      // all timed tokens of all sequences ÷ seconds; finite and above zero
   std::optional<double> stddev_tok_per_s;  // between repetitions
+  std::optional<uint64_t> repetitions;     // where the run lists them
   size_t line = 0;                         // of the file, from 1; 0 where the format has no lines
 
   // Seconds per token of one sequence's stream: a decode step, or a prompt's time ÷ its tokens.
@@ -36,6 +37,7 @@ struct RunRow {
 // Rows that share everything but depth and phase. What the file does not say is "" or nothing.
 struct EngineRun {
   std::string file;
+  std::string source;   // where the file says that it was published; "" it does not
   std::string tool;     // "llama-bench", "sweep-bench", "batched-bench", "sweep" (../shared/sweeps)
   std::string engine;   // "llama.cpp", "ik_llama.cpp"
   std::string version;  // build number, commit or date

@@ -1,5 +1,7 @@
 #include "model/engine/read_engine_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -73,7 +75,14 @@ std::vector<EngineRun> ParseEngineRuns(std::string_view raw, const std::string& 
     std::vector<EngineRun> more = SweepJsonRuns(JsonView(sweep, {file, ""}), file);
     std::move(more.begin(), more.end(), std::back_inserter(runs));
   }
-  return WithRows(std::move(runs), file);
+  runs = WithRows(std::move(runs), file);
+  if (found.damaged_objects != 0) {
+    const bool one = found.damaged_objects == 1;
+    runs[0].warnings.push_back(fmt::format("{} of JSON {} cut short or damaged: left out",
+                                           one ? "a row" : std::to_string(found.damaged_objects) + " rows",
+                                           one ? "is" : "are"));
+  }
+  return runs;
 }
 
 std::vector<EngineRun> ReadEngineRuns(const std::string& path) {

@@ -148,6 +148,13 @@ TEST(ReadEngineRunTest, APromptSharedBySequencesIsProcessedOnce) {
   EXPECT_EQ(Texts(apart[0]), (Strings{"pp 0/512/0 x4", "tg 512/0/32 x1"}));  // one sequence after the other
 }
 
+// JSON lists the samples; a table does not say how many there were.
+TEST(ReadEngineRunTest, RepetitionsAreCountedWhereTheyAreListed) {
+  EXPECT_EQ(Fixture("llama_bench.json").at(0).rows.at(0).repetitions, 2u);
+  EXPECT_EQ(Fixture("llama_bench.jsonl").at(0).rows.at(0).repetitions, 2u);
+  EXPECT_FALSE(Fixture("llama_bench.csv").at(0).rows.at(0).repetitions);
+}
+
 TEST(ReadEngineRunTest, ASpreadsheetsSemicolonsAndDecimalCommas) {
   const auto runs = Fixture("decimal_comma.csv");
   ASSERT_EQ(runs.size(), 1u);

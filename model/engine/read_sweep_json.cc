@@ -60,6 +60,7 @@ std::string CacheType(const JsonView& root, std::string_view key, EngineRun* run
 EngineRun Header(const JsonView& root, const std::string& file) {
   EngineRun run;
   run.file = file;
+  run.source = root.FindString("source").value_or("");
   run.tool = "sweep";
   run.engine = root.FindString("engine").value_or("");
   run.version = root.FindString("engine_version_or_date").value_or("");

@@ -1,5 +1,7 @@
 #include "model/engine/record_runs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -19,12 +21,14 @@ namespace {
 
 // Fields of the row, not of its run.
 constexpr std::string_view kRowFields[] = {
-    "test", "avg_ts", "stddev_ts", "avg_ns",      "stddev_ns",      "n_prompt", "n_gen",     "n_depth",
-    "pp",   "tg",     "pl",        "n_kv",        "t_pp",           "t_tg",     "speed_pp",  "speed_tg",
-    "t",    "speed",  "test_time", "rss_hwm_mib", "vram_delta_mib", "rss hwm",  "vram delta"};
+    "test",     "avg_ts", "stddev_ts", "avg_ns",    "stddev_ns",   "n_prompt",       "n_gen",   "n_depth",
+    "samples",  "pp",     "tg",        "pl",        "n_kv",        "t_pp",           "t_tg",    "speed_pp",
+    "speed_tg", "t",      "speed",     "test_time", "rss_hwm_mib", "vram_delta_mib", "rss hwm", "vram delta"};
 
 // Rounding of the printed seconds (3 digits) and speeds (2 digits).
 constexpr double kSecondsRounding = 0.0006, kSpeedRounding = 0.006, kDisagree = 0.03;
+
+constexpr double kFactor = 0.4;  // of a logarithm
 
 bool IsRowField(std::string_view name) {
   return std::find(std::begin(kRowFields), std::end(kRowFields), name) != std::end(kRowFields);
@@ -139,6 +143,12 @@ class Grouper {
       row = ParseTestLabel(label);
       if (!row) return LeaveOut(record, "the test is none of pp, tg, pp+tg: " + Quoted(label));
     } else {
+      for (const char* name : {"n_prompt", "n_gen", "n_depth"}) {
+        const std::string_view written = Trim(record.Get(name));
+        if (!written.empty() && !LooseCount(written)) {
+          return LeaveOut(record, fmt::format("{} is no count: {}", name, Quoted(written)));
+        }
+      }
       const auto count = [&](std::string_view name) { return LooseCount(record.Get(name)).value_or(0); };
       row = RowOfCounts(count("n_prompt"), count("n_gen"), count("n_depth"));
     }
@@ -146,8 +156,15 @@ class Grouper {
     const std::optional<double> speed = Number(record, "avg_ts");
     if (!speed) return LeaveOut(record, NoNumber(written));
     row->tok_per_s = *speed;
+    // Means of a speed and of a time differ by the spread of the samples, not by a factor.
+    const std::optional<double> ns = record.Has("avg_ns") ? Number(record, "avg_ns") : std::nullopt;
+    const double tokens = static_cast<double>(row->n_prompt + row->n_generated);
+    if (ns && *ns > 0 && tokens > 0 && std::abs(std::log(tokens * 1e9 / *ns / *speed)) > kFactor) {
+      return LeaveOut(record, "avg_ts and avg_ns disagree");
+    }
     row->stddev_tok_per_s =
         record.Has("stddev_ts") ? Number(record, "stddev_ts") : SpreadOf(written, decimal_comma_);
+    row->repetitions = LooseCount(record.Get("samples"));
     AddRow(record, *row);
   }
 

@@ -105,7 +105,7 @@ void AddTable(const EngineRun& run, RunPhase phase, uint64_t budget, Errors* err
   const Line line = LeastSquares(curve->rows);
   std::vector<CurveRow> whole;
   for (const RunRow& row : rows) {
-    whole.push_back({static_cast<double>(row.n_kv), row.MeanDepth(), row.SecondsPerToken()});
+    whole.push_back({static_cast<double>(row.n_kv), row.MeanDepth(), row.SecondsPerToken(), 0});
     if (Reach(row, rows) < 2 * budget || Reach(row, rows) <= budget) continue;
     const Estimate estimate = fit.At(static_cast<double>(row.n_kv), row.MeanDepth());
     error = std::abs(estimate.value / row.SecondsPerToken() - 1);

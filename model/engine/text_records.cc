@@ -49,6 +49,10 @@ BenchRecord RecordOf(const nlohmann::json& object) {
   for (const auto& [key, value] : object.items()) {
     if (value.is_string()) record.fields.emplace_back(FieldName(key), value.get<std::string>());
     if (value.is_boolean()) record.fields.emplace_back(FieldName(key), value.get<bool>() ? "1" : "0");
+    if (value.is_null()) record.fields.emplace_back(FieldName(key), "");
+    if (value.is_array() && key == "samples_ts") {
+      record.fields.emplace_back("samples", std::to_string(value.size()));
+    }
     if (value.is_number()) record.fields.emplace_back(FieldName(key), value.dump());
   }
   return record;
@@ -73,10 +77,19 @@ class Finder {
       if (!in_object) ReadLine(text_.substr(at, end - at), end + 1);
       at = end + 1;
     }
+    const size_t last = objects.empty() ? 0 : Offset(objects.back()) + objects.back().size();
+    const std::string_view rest = text_.substr(last);
+    if (rest.find('{') != std::string_view::npos && LooksLikeARow(rest)) ++found_.damaged_objects;
     return std::move(found_);
   }
 
  private:
+  static bool LooksLikeARow(std::string_view json) {
+    for (const char* key : {"\"model_type\"", "\"n_prompt\"", "\"n_kv\""}) {
+      if (json.find(key) != std::string_view::npos) return true;
+    }
+    return false;
+  }
   size_t Offset(std::string_view part) const { return static_cast<size_t>(part.data() - text_.data()); }
 
   bool TakeObject(std::string_view object) {
@@ -84,6 +97,7 @@ class Finder {
     try {
       json = ParseConfigJson(object, file_, "");
     } catch (const BadInput&) {
+      if (LooksLikeARow(object)) ++found_.damaged_objects;
       return false;
     }
     if (IsSweepJson(JsonView(json, {file_, ""}))) {

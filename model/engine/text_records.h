@@ -15,6 +15,7 @@ struct TextRecords {
   std::vector<BenchRecord> records;    // in the order of the text; "table" numbers what they stand in
   std::vector<nlohmann::json> sweeps;  // objects of ../shared/sweeps
   size_t rows_without_header = 0;      // look like a table's, under no heading
+  size_t damaged_objects = 0;          // JSON rows that end early or cannot be read
 };
 
 // Throws BadInput where the text holds more than kMaxRecords rows.
