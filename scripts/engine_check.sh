@@ -53,7 +53,7 @@ gguf=$(from_start "$gguf")
 default='llama-3.2-1b:q8_0 llama-3.2-1b:q4_0 llama-3.2-1b:f16 qwen2.5-0.5b:q8_0 qwen2.5-0.5b:q4_0 qwen2.5-0.5b:f16'
 if [ "$quick" -eq 1 ]; then
   default=qwen2.5-0.5b:q8_0 max_context=256
-  size=(--depths "0,128,256,512,1024" --prompts 512 --generate 8 --repetitions 3 --prefill-repetitions 1)
+  size=(--depths "0,128,256,512,1024" --prompts 512 --generate 4 --repetitions 3 --prefill-repetitions 1)
 fi
 models=${models:-$default}
 for model in $models; do
@@ -82,8 +82,9 @@ elif [ -z "$out" ]; then
   [ -n "$machine" ] || fail "no results of this host give their folder a name, expected --out FOLDER, or scripts/run.sh first"
   out=$PWD/results/engines/$(basename "$(dirname "$machine")")
 fi
-# A profile names the results that it is bound by: not with this tree's place.
+# A profile names the run that it is of, and the results that it is bound by: not with this tree's place.
 machine=${machine#"$PWD/"}
+out=${out#"$PWD/"}
 mkdir -p "$out"
 
 if [ "$again" -eq 0 ]; then

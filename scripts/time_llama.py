@@ -5,11 +5,14 @@ usage: scripts/time_llama.py --lib FOLDER MODEL.gguf >rows.jsonl
 
 Standard output has one JSON object per row, with llama-bench's keys: decode at each depth, prefill of 512 tokens at each
 depth, and whole prompts. All samples of a row are kept; avg_ns and avg_ts are those of the median sample, because on a
-virtual machine the mean follows the neighbours. samples_steal_ms: what the hypervisor took from all CPUs meanwhile.
+virtual machine the mean follows the neighbours. samples_steal_ms: what the hypervisor took from all CPUs meanwhile; samples
+from which it took more than a hundredth do not count where there are three others. stddev_ns and stddev_ts are of those that
+count, from their median deviation: one sample of a neighbour's says nothing of how sure the median is.
 
-The cache is filled once and cut back to its depth after each sample; numbers of threads take turns within a repetition.
-Filling the cache is timed too, so that there are rows of prefill at each multiple of 512. Whole prompts are fed 512 tokens
-at a time. Tokens are random; the last one's logits are computed, and no token is drawn from them.
+The cache is filled once, which gives rows of prefill at each multiple of 512. Then all depths and numbers of threads take
+turns within a repetition, the deepest first: what is compared over depths was measured within seconds, not minutes apart,
+between which a shared machine changes by more than the cache costs. Whole prompts are fed 512 tokens at a time. Tokens are
+random; the last one's logits are computed, and no token is drawn from them.
 """
 import argparse
 import ctypes
@@ -77,6 +80,9 @@ FUNCTIONS = {  # result, arguments
     "llama_get_memory": (HANDLE, HANDLE),
     "llama_memory_clear": (None, HANDLE, ctypes.c_bool),
     "llama_memory_seq_rm": (ctypes.c_bool, HANDLE, INT, INT, INT),
+    "llama_state_seq_get_size": (ctypes.c_size_t, HANDLE, INT),
+    "llama_state_seq_get_data": (ctypes.c_size_t, HANDLE, HANDLE, ctypes.c_size_t, INT),
+    "llama_state_seq_set_data": (ctypes.c_size_t, HANDLE, HANDLE, ctypes.c_size_t, INT),
     "llama_batch_get_one": (Batch, HANDLE, INT),
     "llama_decode": (INT, HANDLE, Batch),
     "llama_get_logits_ith": (ctypes.POINTER(ctypes.c_float), HANDLE, INT),
@@ -161,6 +167,18 @@ class Engine:
             fail(f"llama.cpp cannot cut its cache back to {depth} tokens")
         self.depth = depth
 
+    def keep(self):
+        """Keeps what the cache holds, for restore()."""
+        size = self.library.state_seq_get_size(self.context, 0)
+        self.kept, self.kept_depth = ctypes.create_string_buffer(size), self.depth
+        if self.library.state_seq_get_data(self.context, self.kept, size, 0) != size:
+            fail("llama.cpp does not give its cache's content")
+
+    def restore(self):
+        if self.library.state_seq_set_data(self.context, self.kept, len(self.kept), 0) == 0:
+            fail("llama.cpp does not take back its cache's content")
+        self.depth = self.kept_depth
+
     def feed(self, n_tokens, at_once):
         """Nanoseconds for n_tokens more, `at_once` of them per call, and what was stolen meanwhile."""
         tokens = (ctypes.c_int32 * n_tokens)(*(self.random.randrange(self.n_vocabulary) for _ in range(n_tokens)))
@@ -189,6 +207,22 @@ def steal_ms():
     return int(fields[8]) * 1000 / TICKS if len(fields) > 8 else 0.0
 
 
+# A sample from which more was taken is one of the neighbours.
+STOLEN = 0.01
+
+
+def calm(samples):
+    """Those that the hypervisor left alone, where they are enough."""
+    alone = [sample for sample in samples if sample[1] * 1e6 <= STOLEN * sample[0]]
+    return alone if len(alone) >= 3 else samples
+
+
+def spread(values):
+    """A standard deviation, were they normal; 0 of one."""
+    middle = statistics.median(values)
+    return 1.4826 * statistics.median(abs(value - middle) for value in values)
+
+
 class Rows:
     """Samples by (n_prompt, n_gen, n_depth, threads), in the order in which rows came up."""
 
@@ -201,13 +235,14 @@ class Rows:
     def write(self, settings, out):
         for (n_prompt, n_gen, n_depth, threads), samples in sorted(self.samples.items(), key=lambda row: (row[0][3], row[0])):
             times, stolen = zip(*samples)
-            speeds = [(n_prompt + n_gen) * 1e9 / ns for ns in times]
-            median = statistics.median(times)
+            tokens = n_prompt + n_gen
+            counted = [ns for ns, _ in calm(samples)]
+            median = statistics.median(counted)
             row = {**settings, "n_threads": threads, "n_prompt": n_prompt, "n_gen": n_gen, "n_depth": n_depth,
-                   "avg_ns": round(median), "stddev_ns": round(statistics.stdev(times)) if len(times) > 1 else 0,
-                   "avg_ts": round((n_prompt + n_gen) * 1e9 / median, 6),
-                   "stddev_ts": round(statistics.stdev(speeds), 6) if len(times) > 1 else 0,
-                   "samples_ns": times, "samples_ts": [round(speed, 6) for speed in speeds],
+                   "avg_ns": round(median), "stddev_ns": round(spread(counted)),
+                   "avg_ts": round(tokens * 1e9 / median, 6),
+                   "stddev_ts": round(spread([tokens * 1e9 / ns for ns in counted]), 6),
+                   "samples_ns": times, "samples_ts": [round(tokens * 1e9 / ns, 6) for ns in times],
                    "samples_steal_ms": [round(ms) for ms in stolen]}
             print(json.dumps(row), file=out)
 
@@ -237,15 +272,23 @@ def time_prompts(engine, options, rows):
                 rows.add(engine.depth, 0, 0, threads, (ns, stolen))
 
 
-def time_depth(engine, depth, options, rows):
+def time_depths(engine, options, rows):
+    """All depths in turn, from a cache that holds the deepest."""
+    engine.keep()
     for repetition in range(max(options.repetitions, options.prefill_repetitions)):
-        for threads in options.threads:
-            engine.set_threads(threads)
-            for n_prompt, n_gen, repetitions in ((0, options.generate, options.repetitions),
-                                                 (STEP, 0, options.prefill_repetitions)):
-                if repetition < repetitions:
-                    rows.add(n_prompt, n_gen, depth, threads, engine.feed(n_prompt + n_gen, STEP if n_prompt else 1))
+        engine.restore()
+        for depth in reversed(options.depths):
+            for threads in options.threads:
+                engine.set_threads(threads)
+                for n_prompt, n_gen, repetitions in ((0, options.generate, options.repetitions),
+                                                     (STEP, 0, options.prefill_repetitions)):
+                    if repetition >= repetitions:
+                        continue
                     engine.cut(depth)
+                    if n_gen:  # wakes the threads
+                        engine.feed(1, 1)
+                        engine.cut(depth)
+                    rows.add(n_prompt, n_gen, depth, threads, engine.feed(n_prompt + n_gen, STEP if n_prompt else 1))
 
 
 def cpu_model():
@@ -277,12 +320,14 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", metavar="MODEL.gguf")
     parser.add_argument("--lib", required=True, metavar="FOLDER", help="where libllama and libggml are")
-    parser.add_argument("--depths", type=counts(0, 1), default=[0, 512, 1024, 4096, 8192], metavar="LIST")
+    parser.add_argument("--depths", type=counts(0, 1), default=[0, 256, 512, 768, 1024, 4096, 8192],
+                        metavar="LIST")
     parser.add_argument("--prompts", type=counts(STEP, STEP), default=[512, 4096], metavar="LIST", help="whole prompts")
     parser.add_argument("--threads", type=counts(1, 1), default=[1, 2], metavar="LIST")
-    parser.add_argument("--generate", type=int, default=16, metavar="N", help="tokens of a sample of decode")
-    parser.add_argument("--repetitions", type=int, default=5, metavar="N", help="samples of decode")
-    parser.add_argument("--prefill-repetitions", type=int, default=2, metavar="N", help="of prefill at each depth")
+    parser.add_argument("--generate", type=int, default=4, metavar="N", help="tokens of a sample of decode")
+    parser.add_argument("--repetitions", type=int, default=12, metavar="N", help="samples of decode")
+    parser.add_argument("--prefill-repetitions", type=int, default=0, metavar="N",
+                        help="more samples of prefill at each depth, beside those from filling the cache")
     parser.add_argument("--flash-attention", type=int, choices=[0, 1], default=1)
     parser.add_argument("--type-k", choices=CACHE_TYPES, default="f16")
     parser.add_argument("--type-v", choices=CACHE_TYPES, default="f16", help="other than f16: with flash attention")
@@ -305,11 +350,12 @@ def main():
     engine.check_logits()
     time_prompts(engine, options, rows)
     progress(f"whole prompts to {options.prompts[-1]}")
-    engine.cut(0)
-    for depth in options.depths:
-        fill(engine, depth, options.threads[-1], rows)
-        time_depth(engine, depth, options, rows)
-        progress(f"depth {depth}")
+    # The last whole prompt is the beginning of the cache.
+    engine.cut(min(engine.depth, options.depths[-1]))
+    fill(engine, options.depths[-1], options.threads[-1], rows)
+    progress(f"cache filled to {engine.depth}")
+    time_depths(engine, options, rows)
+    progress(f"{options.repetitions} repetitions at {len(options.depths)} depths")
     engine.check_logits()
     rows.write(settings, sys.stdout)
     engine.close()
