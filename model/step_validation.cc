@@ -124,12 +124,6 @@ std::optional<double> SlowerMemory(const std::vector<Term>& terms, double gb_s, 
   return 1e3 * (bytes / (gb_s * 1e9) - bytes / *rows);
 }
 
-// Of values in any order; the two in the middle where they are even.
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
 StepErrors ErrorsOf(const std::vector<StepPoint>& points, Phase phase) {
   std::vector<const StepPoint*> some;
   const auto collect = [&](bool tainted) {

@@ -40,12 +40,6 @@ bool SameWeights(const EngineConfig& config, const PredictRequest& request) {
                     [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
 }
 
-// Both known, and different: its times are no share of this machine's limits.
-bool OtherMachine(const PredictRequest& request) {
-  const std::string &engine = request.engine->cpu, &machine = request.machine->cpu_model;
-  return !engine.empty() && !machine.empty() && engine != machine;
-}
-
 const EngineRate* Determined(const EngineConfig& config, const char* name) {
   for (const EngineRate& rate : config.rates) {
     if (rate.name == name && rate.value) return &rate;
@@ -105,6 +99,11 @@ double AttentionFlops(const Llm& llm, double context) {
 }
 
 }  // namespace
+
+bool OfAnotherMachine(const PredictRequest& request) {
+  const std::string &engine = request.engine->cpu, &machine = request.machine->cpu_model;
+  return !engine.empty() && !machine.empty() && engine != machine;
+}
 
 const EngineConfig& NearestConfig(const Engine& engine, const PredictRequest& request) {
   const auto score = [&](const EngineConfig& config) {
@@ -262,7 +261,7 @@ std::vector<std::string> EngineWarnings(const PredictRequest& request) {
         "(--weights)",
         config.weight_format, request.weights.name));
   }
-  if (OtherMachine(request)) {
+  if (OfAnotherMachine(request)) {
     warnings.push_back(
         fmt::format("the engine profile is of {}; limit and kernels are of {}: not to be compared",
                     request.engine->cpu, request.machine->cpu_model));

@@ -16,6 +16,10 @@ namespace ropeline {
 // The profile's configuration nearest to what is asked: the model first, then threads, then KV types.
 const EngineConfig& NearestConfig(const Engine& engine, const PredictRequest& request);
 
+// The profile's CPU and the machine's are both known and differ: its times are no share of these limits.
+// request.engine is not nullptr.
+bool OfAnotherMachine(const PredictRequest& request);
+
 // Seconds per token of a step at that depth, and of a prompt of that many tokens from an empty cache in
 // chunks (0: 512, llama.cpp's -ub), whose errors are taken as one.
 Estimate CurveDecodeSeconds(const Curve& curve, uint64_t context);

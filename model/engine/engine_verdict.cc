@@ -41,9 +41,7 @@ std::string Verdict(const Levels<Value>& levels, const char* doing, double limit
 
 std::string EngineVerdict(const PredictRequest& request, const Prediction& prediction) {
   std::string text;
-  // Shares of another machine's limits would say nothing.
-  const std::string &engine_cpu = request.engine->cpu, &cpu = request.machine->cpu_model;
-  if (!engine_cpu.empty() && !cpu.empty() && engine_cpu != cpu) return "";
+  if (request.engine != nullptr && OfAnotherMachine(request)) return "";
   const std::string at = FormatCount(request.context) + " tokens";
   if (const auto& engine = prediction.decode.engine.value) {
     text += Verdict(prediction.decode, "decode", prediction.decode.limit.value->ms_per_token,
