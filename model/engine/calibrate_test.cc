@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "model/engine/engine_predict.h"
@@ -93,6 +94,22 @@ TEST(CalibrateTest, UsesRowsOfTheBudgetOnly) {
   }
   EXPECT_EQ(EngineJson(CalibrateTo(run, &llm)), EngineJson(CalibrateTo(spoilt, &llm)));
   EXPECT_EQ(CalibrateTo(run, &llm).configs[0].tg->rows.size(), 5U);
+}
+
+// Four samples that scatter by 8 % leave 4 %; llama-bench's usual five where the run does not say how many.
+TEST(CalibrateTest, ARowsErrorIsThatOfItsRepetitions) {
+  EngineRun run = SweepRun(2048);
+  run.rows[0].stddev_tok_per_s = 0.08 * run.rows[0].tok_per_s;
+  const auto error = [&] {
+    CalibrateRequest request;
+    request.runs = {run};
+    return Calibrate(request).configs.at(0).tg->rows.at(0).error;
+  };
+  EXPECT_DOUBLE_EQ(error(), 0.08 / std::sqrt(5.0));
+  run.rows[0].repetitions = 4;
+  EXPECT_DOUBLE_EQ(error(), 0.04);
+  run.rows[0].stddev_tok_per_s.reset();
+  EXPECT_EQ(error(), 0);
 }
 
 TEST(CalibrateTest, WholePromptsCountByTheirLength) {

@@ -110,6 +110,8 @@ TEST(CurveTest, ARowCountsByItsOwnRepetitions) {
   const Estimate wide = CurveFit(unsure).At(16384, 16384 + kTimed);
   EXPECT_GT(wide.high - wide.low, 2 * (narrow.high - narrow.low));
   EXPECT_NEAR(wide.value, narrow.value, 0.1 * narrow.value);
+  const Estimate sharp = CurveFit(sure).Slope(), blunt = CurveFit(unsure).Slope();
+  EXPECT_GT(blunt.high / blunt.low, 1.3 * sharp.high / sharp.low);
   EXPECT_LT(CurveFit(unsure).Noise(), 0.02) << "the rows' own noise is not taken for the curve's";
 }
 
